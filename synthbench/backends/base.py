@@ -1,0 +1,159 @@
+"""What the harness asks of a framework; `backends/torch` and `backends/jax` answer it alike."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.models.model import Model
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How a model is run: floating-point type, device, form of the mixer, eager or compiled."""
+
+    dtype: str = "float32"  # float32, bfloat16, float64
+    device: str = "cpu"  # cpu, cuda, cuda:N
+    form: str = "auto"  # auto, fused, reference
+    compile: str = "compiled"  # eager, compiled
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch: `inputs` [B,L,d] floats (bare mixer) or [B,L] token ids, `targets` [B,L] ids."""
+
+    inputs: Array
+    targets: Array
+    padding_mask: Array | None = None
+
+
+@dataclass(frozen=True)
+class TracedFlops:
+    """FLOPs counted by a tool from the program itself (2 a multiply-accumulate)."""
+
+    tool: str
+    flops: int
+    uncounted: Mapping[str, int] = field(default_factory=dict)  # operation -> times met
+
+
+@dataclass(frozen=True)
+class MemoryPlan:
+    """Bytes a framework plans for one step, before it is run."""
+
+    tool: str
+    peak_bytes: int  # arguments, outputs and temporaries together
+    temporary_bytes: int
+
+
+@dataclass(frozen=True)
+class Gradients:
+    """Outputs [B,L,...], loss and the gradient of every trained parameter, as NumPy arrays."""
+
+    outputs: Array
+    loss: float
+    gradients: dict[str, Array]
+
+
+@dataclass(frozen=True)
+class DeviceInfo:
+    """A device a framework can run on."""
+
+    name: str  # cpu, cuda:0, ...
+    description: str
+
+
+class Step(Protocol):
+    """One built step (forward, or a whole train step) on one batch, ready to be called.
+
+    `compile` is called once, first; then the object itself, as often as wanted. A call may return
+    before the device is done: `wait` blocks until what the call returned is there.
+    """
+
+    parameter_count: int  # counted by the framework from what it built
+    constant_count: int
+    parameter_bytes: int  # trained and constant
+    optimizer_bytes: int
+    batch_bytes: int
+
+    def compile(self) -> None:
+        """Trace and compile for this batch's shapes; nothing in an eager framework."""
+
+    def __call__(self) -> Any:
+        """Start one step and return what it will produce."""
+
+    def wait(self, produced: Any) -> None:
+        """Block until `produced`, and everything the step changed, is really there."""
+
+    def traced_flops(self) -> TracedFlops:
+        """Count the FLOPs of this step from the program."""
+
+    def compiler_flops(self) -> float | None:
+        """The compiler's own count of this step; None where there is none."""
+
+    def memory_plan(self) -> MemoryPlan | None:
+        """What the framework plans to allocate for this step; None where it cannot tell."""
+
+    def reset_device_peak(self) -> None:
+        """Start a new peak on the device's allocator; nothing on a CPU."""
+
+    def device_peak_bytes(self) -> int | None:
+        """Peak of the device's allocator since the reset; None on a CPU."""
+
+
+class Backend(Protocol):
+    """A framework, loaded in this process. Module-level functions in `backends/*/backend.py`."""
+
+    name: str
+
+    def version(self) -> str:
+        """The framework's version."""
+
+    def devices(self) -> list[DeviceInfo]:
+        """Every device this framework sees; starts the framework's runtime."""
+
+    def require_device(self, device: str) -> None:
+        """Raise FrameworkMissingError (what it sees, what to install) unless the device is there."""
+
+    def set_threads(self, threads: int) -> None:
+        """Bound the threads of one operation; call before the first operation."""
+
+    def build(
+        self, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
+    ) -> Step:
+        """Build the model with these start values and a step of `mode` (forward, train) on `batch`."""
+
+    def apply(
+        self,
+        mixer: Mixer,
+        sizes: Sizes,
+        parameters: Mapping[str, Array],
+        x: Array,
+        setting: Setting,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        """Y [B,L,d] of a bare mixer, as a NumPy array (float32 for bfloat16)."""
+
+    def gradients(
+        self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+    ) -> Gradients:
+        """Outputs, loss and gradients of one batch at the start values."""
+
+    def train_losses(
+        self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
+    ) -> list[float]:
+        """The loss before each of the Adam steps on `batches`, in turn."""
+
+
+BACKENDS: dict[str, str] = {
+    "torch": "synthbench.backends.torch.backend",
+    "jax": "synthbench.backends.jax.backend",
+}
+
+__all__ = [
+    "BACKENDS", "Backend", "Batch", "DeviceInfo", "Gradients", "MemoryPlan", "Setting", "Step",
+    "TracedFlops",
+]  # fmt: skip

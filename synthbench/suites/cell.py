@@ -1,0 +1,48 @@
+"""A cell: one point of a suite, everything that decides what is measured."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from functools import cached_property
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, PositiveInt
+
+Framework = Literal["torch", "jax"]
+ModelKind = Literal["mixer", "encoder", "decoder"]
+Mode = Literal["forward", "train"]
+DType = Literal["float32", "bfloat16", "float64"]
+Form = Literal["auto", "fused", "reference"]
+Compile = Literal["eager", "compiled"]
+
+
+class Cell(BaseModel):
+    """One point of a suite; two cells with the same content have the same id."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    variant: str  # canonical notation
+    framework: Framework
+    mode: Mode
+    seq_len: PositiveInt
+    batch: PositiveInt
+    model: ModelKind
+    d_model: PositiveInt
+    heads: PositiveInt
+    head_dim: PositiveInt | None = None
+    max_len: PositiveInt
+    layers: PositiveInt = 1
+    feed_forward: PositiveInt | None = None  # encoder and decoder only
+    vocabulary: PositiveInt | None = None  # encoder and decoder only
+    dtype: DType = "float32"
+    device: str = "cpu"  # cpu, cuda or cuda:N
+    form: Form = "auto"
+    compile: Compile
+    seed: int = 0
+
+    @cached_property
+    def id(self) -> str:
+        """Twelve hex digits of the SHA-256 of the cell's canonical JSON."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
