@@ -1,0 +1,184 @@
+"""Synthetic attention: the frame that holds every attention variant, dot product included.
+
+    S = sum_n  w[n,h] * S_n(X)         logits, [B or 1, H, L, L]
+    S = mask(S)                        padding and causal, after mixing, before softmax
+    Y = concat_h( softmax(S) V ) O     V = X value; one value and one output for the mixture
+
+Synthesizer, section 3.2 and eq. 8: a mixture is a sum of logits inside one softmax.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from synthbench.errors import NotationError
+from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.initializers import ZEROS, xavier
+from synthbench.mixers.options import require_choice
+
+
+@dataclass(frozen=True)
+class Component:
+    """One synthesizing function S_n: X [B,L,d] -> logits [B or 1, H, L, L].
+
+    Its parameters carry its name as prefix. `projections` names those that get a bias of their
+    output shape where the frame says `bias`.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str | None] = None
+    equation: ClassVar[str] = ""
+    source: ClassVar[str] = "Tay et al. 2021 (arXiv 2005.00743)"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        """Declare the parameters, each name prefixed with the component's."""
+        raise NotImplementedError
+
+    def biases(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
+        """Output shape of each projection that gets a bias where the frame says `bias`."""
+        return {}
+
+    def check(self, sizes: Sizes, siblings: tuple[Component, ...]) -> None:
+        """Raise ShapeError or NotationError where this component does not fit."""
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+        """FLOPs of the logits, value and output projections apart."""
+        raise NotImplementedError
+
+    def reference(
+        self, p: Tensors, x: Array, sizes: Sizes, *, padding_mask: Array | None, causal: bool
+    ) -> Array:
+        """Logits [B or 1, H, L, L], cut to the length of x."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class Attention(Mixer):
+    """The frame around one component, or around a mixture of them."""
+
+    name: ClassVar[str] = "attention"
+    equation: ClassVar[str] = "Y = concat_h( softmax(mask( sum_n w[n,h] S_n(X) )) X value ) output"
+    source: ClassVar[str] = "Tay et al. 2021 (arXiv 2005.00743), section 3.2, eq. 8"
+
+    components: tuple[Component, ...] = ()
+    mixing: str = "softmax"  # softmax: a weight a head; layer: a weight a layer; sum: no weights
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        require_choice("attention", "mixing", self.mixing, ("softmax", "layer", "sum"))
+        require_choice("attention", "bias", self.bias, (True, False))  # type: ignore[arg-type]
+        names = [c.name for c in self.components]
+        if len(set(names)) != len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise NotationError(
+                f"{twice} stands twice in the mixture {'+'.join(names)}; "
+                "a component may stand once, since its name prefixes its parameters"
+            )
+        if len(self.components) == 1:  # no weights, so no way of mixing
+            object.__setattr__(self, "mixing", "softmax")
+
+    def check(self, sizes: Sizes, *, causal: bool = False) -> None:
+        for component in self.components:
+            component.check(sizes, self.components)
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        d, H, k = sizes.d_model, sizes.heads, sizes.head_dim
+        declared: dict[str, Parameter] = {}
+        for component in self.components:
+            declared |= component.parameters(sizes)
+            if self.bias:
+                for projection, shape in component.biases(sizes).items():
+                    declared[f"{projection}_bias"] = Parameter(shape, ZEROS)
+        declared["value"] = Parameter((d, H, k), xavier(d, H * k))
+        declared["output"] = Parameter((H, k, d), xavier(H * k, d))
+        if self.bias:
+            declared["value_bias"] = Parameter((H, k), ZEROS)
+            declared["output_bias"] = Parameter((d,), ZEROS)
+        if self.weighted:
+            n = len(self.components)
+            declared["alpha"] = Parameter((n, H) if self.mixing == "softmax" else (n,), ZEROS)
+        return declared
+
+    @property
+    def weighted(self) -> bool:
+        """Whether alpha exists: two components or more, and mixing is not `sum`."""
+        return len(self.components) > 1 and self.mixing != "sum"
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+        H, k = sizes.heads, sizes.head_dim
+        value_and_output = 2 * 2 * batch * seq_len * sizes.d_model * H * k
+        weights_times_value = 2 * batch * H * seq_len * seq_len * k
+        logits = sum(c.flops(sizes, batch=batch, seq_len=seq_len) for c in self.components)
+        return value_and_output + weights_times_value + logits
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        logits = [
+            c.reference(p, x, sizes, padding_mask=padding_mask, causal=causal)
+            for c in self.components
+        ]
+        mixed = mix(logits, p.get("alpha"))
+        weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
+        value = project(x, p["value"], p.get("value_bias"))
+        heads = np.einsum("bhlm,bmhk->blhk", np.broadcast_to(
+            weights, (x.shape[0], *weights.shape[1:])), value, optimize=True)
+        y = np.einsum("blhk,hkd->bld", heads, p["output"], optimize=True)
+        return add_bias(y, p.get("output_bias"))
+
+
+def mix(logits: list[Array], alpha: Array | None) -> Array:
+    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
+    if alpha is None:
+        return sum(logits[1:], start=logits[0])
+    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
+    return sum((w[n] * s for n, s in enumerate(logits[1:], start=1)), start=w[0] * logits[0])
+
+
+def attention_mask(seq_len: int, padding_mask: Array | None, causal: bool) -> Array | None:
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    mask = None
+    if causal:
+        mask = np.tri(seq_len, dtype=bool)[None, None]
+    if padding_mask is not None:
+        keys = padding_mask.astype(bool)[:, None, None, :]
+        mask = keys if mask is None else mask & keys
+    return mask
+
+
+def masked_softmax(logits: Array, mask: Array | None) -> Array:
+    """Softmax over the keys; a masked key weighs 0, and a query with no key left is all zeros."""
+    if mask is None:
+        return softmax(logits, axis=-1)
+    lowest = np.finfo(logits.dtype).min
+    return np.where(mask, softmax(np.where(mask, logits, lowest), axis=-1), 0)
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """exp(x - max) / sum along `axis`."""
+    exponentials = np.exp(x - x.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
+    return add_bias(np.einsum("bld,dhk->blhk", x, weight, optimize=True), bias)
+
+
+def add_bias(x: Array, bias: Array | None) -> Array:
+    """x + bias, or x where there is none."""
+    return x if bias is None else x + bias
+
+
+def split_heads(x: Array, heads: int) -> Array:
+    """X [B,L,d] -> [B,L,H,d/H], contiguous groups of channels."""
+    return x.reshape(*x.shape[:2], heads, -1)

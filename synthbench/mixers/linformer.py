@@ -1,0 +1,87 @@
+"""Linformer (Wang et al. 2020, eq. 7): keys and values compressed along length from L to r."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from synthbench.errors import UnsupportedError
+from synthbench.mixers.attention import project, softmax
+from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.convolution import zero_padded
+from synthbench.mixers.initializers import xavier
+from synthbench.mixers.options import require_choice, require_positive
+
+
+@dataclass(frozen=True)
+class Linformer(Mixer):
+    """softmax(Q K'^T / sqrt(k)) V', with K' and V' the keys and values projected to r positions."""
+
+    name: ClassVar[str] = "linformer"
+    equation: ClassVar[str] = (
+        "Y = softmax(Q K'^T / sqrt(k)) V' output;  "
+        "K' = key_projection[:L]^T X key, V' = value_projection[:L]^T X value"
+    )
+    source: ClassVar[str] = "Wang et al. 2020 (arXiv 2006.04768), eq. 7"
+
+    rank: int = 32
+    sharing: str = "none"  # none, or kv: one projection for keys and values
+
+    def __post_init__(self) -> None:
+        require_positive(self.name, rank=self.rank)
+        require_choice(self.name, "sharing", self.sharing, ("none", "kv"))
+
+    def check(self, sizes: Sizes, *, causal: bool = False) -> None:
+        if causal:
+            raise UnsupportedError(
+                "linformer cannot be causal: every compressed key mixes all positions, later ones "
+                "too; use it in an encoder, or another mixer here"
+            )
+
+    @property
+    def value_projection_name(self) -> str:
+        """The parameter that compresses the values: its own, or the keys'."""
+        return "key_projection" if self.sharing == "kv" else "value_projection"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        d, H, k, N, r = sizes.d_model, sizes.heads, sizes.head_dim, sizes.max_len, self.rank
+        inward = Parameter((d, H, k), xavier(d, H * k))
+        compress = Parameter((N, r), xavier(N, r))
+        return {
+            "query": inward,
+            "key": inward,
+            "value": inward,
+            "output": Parameter((H, k, d), xavier(H * k, d)),
+            "key_projection": compress,
+            self.value_projection_name: compress,
+        }
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+        channels = sizes.heads * sizes.head_dim
+        projections = 4 * 2 * batch * seq_len * sizes.d_model * channels
+        compress = 2 * 2 * batch * seq_len * self.rank * channels
+        attend = 2 * 2 * batch * seq_len * self.rank * channels
+        return projections + compress + attend
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        self.check(sizes, causal=causal)
+        L = x.shape[1]
+        query = project(x, p["query"]) * sizes.head_dim**-0.5
+        key = zero_padded(project(x, p["key"]), padding_mask)
+        value = zero_padded(project(x, p["value"]), padding_mask)
+        value_projection = p[self.value_projection_name][:L]
+        key = np.einsum("bmhk,mr->brhk", key, p["key_projection"][:L], optimize=True)
+        value = np.einsum("bmhk,mr->brhk", value, value_projection, optimize=True)
+        weights = softmax(np.einsum("blhk,brhk->bhlr", query, key, optimize=True), axis=-1)
+        heads = np.einsum("bhlr,brhk->blhk", weights, value, optimize=True)
+        return np.einsum("blhk,hkd->bld", heads, p["output"], optimize=True)

@@ -1,0 +1,209 @@
+"""Variants in notation, `FR(rank=32)+V`, read and written in this one place.
+
+    variant := sum | "(" sum ")" "(" options ")"        options of the whole mixture
+    sum     := term { "+" term }
+    term    := name [ "(" option = value { "," option = value } ")" ]
+
+A name is a label (V, R, Fix, FR, D, FD) or a full name (dot_product, linformer). A value is a whole
+number, a decimal, true, false, or a word, bare or quoted. `mixing` and `bias` belong to the whole
+mixture and may stand at any of its components. The canonical form prints labels, and options that
+differ from their default, in the order of their declaration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from typing import Any
+
+from synthbench.errors import NotationError, UnknownNameError
+from synthbench.mixers import catalog
+from synthbench.mixers.attention import Attention, Component
+from synthbench.mixers.base import Mixer
+
+TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)"
+                   r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
+FRAME_OPTIONS = ("mixing", "bias")
+
+
+def parse(text: str) -> Mixer:
+    """Read a variant; raises NotationError or UnknownNameError with what was expected."""
+    return _Parser(text).variant()
+
+
+def canonical(text: str) -> str:
+    """The canonical notation of a variant."""
+    return format_mixer(parse(text))
+
+
+def format_mixer(mixer: Mixer) -> str:
+    """Write a mixer in canonical notation."""
+    if not isinstance(mixer, Attention):
+        return _format_term(mixer)
+    frame = _changed_options(mixer, FRAME_OPTIONS)
+    if len(mixer.components) == 1:
+        return _format_term(mixer.components[0], frame)
+    terms = "+".join(_format_term(component) for component in mixer.components)
+    return f"({terms})({', '.join(frame)})" if frame else terms
+
+
+def _format_term(part: Mixer | Component, frame: tuple[str, ...] = ()) -> str:
+    names = tuple(field.name for field in dataclasses.fields(part))
+    options = (*_changed_options(part, names), *frame)
+    name = part.label or part.name
+    return f"{name}({', '.join(options)})" if options else name
+
+
+def _changed_options(part: Any, names: tuple[str, ...]) -> tuple[str, ...]:
+    defaults = {field.name: field.default for field in dataclasses.fields(part)}
+    values = {name: getattr(part, name) for name in names}
+    return tuple(f"{n}={_format_value(v)}" for n, v in values.items() if v != defaults[n])
+
+
+def _format_value(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    text = str(value)
+    match = TOKEN.fullmatch(text)
+    bare = not isinstance(value, str) or bool(match and match["word"])
+    return text if bare else f'"{text}"'
+
+
+class _Parser:
+    """One pass over the tokens of one variant."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens: list[tuple[str, str, int]] = []  # kind, text, position
+        position = 0
+        end = len(text.rstrip())
+        while position < end:
+            match = TOKEN.match(text, position)
+            if match is None:
+                position += len(text[position:]) - len(text[position:].lstrip())
+                raise self.error(f"unexpected {text[position]!r}", position)
+            kind = match.lastgroup or "sign"
+            self.tokens.append((kind, match[kind], match.start(kind)))
+            position = match.end()
+        self.tokens.append(("end", "", end))
+        self.next = 0
+
+    def error(self, problem: str, position: int | None = None) -> NotationError:
+        where = self.tokens[self.next][2] if position is None else position
+        return NotationError(
+            f"variant {self.text!r}: {problem} at character {where + 1}; "
+            "write it like V, FR(rank=32)+V or linformer(rank=32)"
+        )
+
+    def peek(self, *signs: str) -> bool:
+        kind, text, _ = self.tokens[self.next]
+        return kind == "sign" and text in signs
+
+    def take(self, sign: str) -> None:
+        if not self.peek(sign):
+            got = self.tokens[self.next][1] or "the end"
+            raise self.error(f"expected {sign!r}, got {got!r}")
+        self.next += 1
+
+    def variant(self) -> Mixer:
+        if grouped := self.peek("("):
+            self.take("(")
+        parts: list[Mixer | Component] = []
+        frame: dict[str, Any] = {}
+        while True:
+            part, own_frame = self.term()
+            parts.append(part)
+            self.merge(frame, own_frame)
+            if not self.peek("+"):
+                break
+            self.take("+")
+        if grouped:
+            self.take(")")
+            if self.peek("("):
+                self.merge(frame, self.options())
+        if self.tokens[self.next][0] != "end":
+            raise self.error(f"unexpected {self.tokens[self.next][1]!r}")
+        return self.assemble(parts, frame)
+
+    def merge(self, frame: dict[str, Any], more: dict[str, Any]) -> None:
+        for option, value in more.items():
+            if option not in FRAME_OPTIONS:
+                raise NotationError(
+                    f"variant {self.text!r}: a mixture has no option {option!r}. "
+                    f"Known: {', '.join(FRAME_OPTIONS)}"
+                )
+            if frame.setdefault(option, value) != value:
+                raise NotationError(
+                    f"variant {self.text!r}: {option} is given as {frame[option]!r} and as "
+                    f"{value!r}; it belongs to the whole mixture, give it once"
+                )
+
+    def assemble(self, parts: list[Mixer | Component], frame: dict[str, Any]) -> Mixer:
+        components = tuple(part for part in parts if isinstance(part, Component))
+        if len(components) == len(parts):
+            return Attention(components, **self.typed(Attention, frame))
+        mixer = next(part for part in parts if isinstance(part, Mixer))
+        if len(parts) > 1:
+            raise NotationError(
+                f"variant {self.text!r}: {mixer.name} is a whole mixer and cannot stand in a sum; "
+                f"these can: {', '.join(c.label or n for n, c in catalog.COMPONENTS.items())}"
+            )
+        return mixer
+
+    def term(self) -> tuple[Mixer | Component, dict[str, Any]]:
+        kind, name, _ = self.tokens[self.next]
+        if kind != "word":
+            raise self.error(f"expected the name of a mixer, got {name or 'the end'!r}")
+        self.next += 1
+        cls = catalog.find(name)
+        options = self.options() if self.peek("(") else {}
+        is_component = issubclass(cls, Component)
+        frame = {o: options.pop(o) for o in FRAME_OPTIONS if is_component and o in options}
+        return cls(**self.typed(cls, options)), frame
+
+    def options(self) -> dict[str, Any]:
+        self.take("(")
+        options: dict[str, Any] = {}
+        while not self.peek(")"):
+            kind, name, _ = self.tokens[self.next]
+            if kind != "word":
+                raise self.error(f"expected an option like rank=32, got {name or 'the end'!r}")
+            self.next += 1
+            self.take("=")
+            if name in options:
+                raise self.error(f"option {name!r} is given twice")
+            options[name] = self.value()
+            if not self.peek(")"):
+                self.take(",")
+        self.take(")")
+        return options
+
+    def value(self) -> Any:
+        kind, text, _ = self.tokens[self.next]
+        if kind in ("sign", "end"):
+            raise self.error(f"expected a value, got {text or 'the end'!r}")
+        self.next += 1
+        if kind == "number":
+            return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+        if kind == "word" and text.lower() in ("true", "false"):
+            return text.lower() == "true"
+        return None if kind == "word" and text.lower() in ("none", "null") else text
+
+    def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
+        """Check the options against the declared ones and the types of their defaults."""
+        defaults = {
+            f.name: f.default for f in dataclasses.fields(cls) if f.name != "components"
+        }
+        for option, value in options.items():
+            if option not in defaults:
+                owner = getattr(cls, "label", None) or getattr(cls, "name", cls.__name__)
+                raise UnknownNameError(f"option of {owner}", option, defaults)
+            default = defaults[option]
+            fits = default is None or type(value) is type(default)
+            if not fits and not (isinstance(default, float) and type(value) is int):
+                raise NotationError(
+                    f"variant {self.text!r}: {option}={value!r} is of type "
+                    f"{type(value).__name__}; expected {type(default).__name__}, "
+                    f"like {option}={_format_value(default)}"
+                )
+        return options

@@ -1,0 +1,20 @@
+"""Checks of a mixer's options, with messages that name what would do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from synthbench.errors import NotationError
+
+
+def require_choice(owner: str, option: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raise NotationError unless `value` is one of `choices`."""
+    if value not in choices:
+        raise NotationError(f"{owner}: {option} is {value!r}; use one of {', '.join(choices)}")
+
+
+def require_positive(owner: str, **values: int | None) -> None:
+    """Raise NotationError unless each value is a whole number of at least 1 (None passes)."""
+    for option, value in values.items():
+        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+            raise NotationError(f"{owner}: {option} is {value!r}; use a whole number of at least 1")
