@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
 
@@ -148,12 +149,33 @@ class Backend(Protocol):
         """The loss before each of the Adam steps on `batches`, in turn."""
 
 
+def check_declared(
+    held: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], framework: str
+) -> None:
+    """Raise SynthbenchError unless a module holds what is declared, by name and shape."""
+    for name in sorted(held.keys() | declared.keys()):
+        if held.get(name) != declared.get(name):
+            raise SynthbenchError(
+                f"{framework}: parameter {name!r} is declared as {declared.get(name, 'absent')} "
+                f"and the module holds {held.get(name, 'none of that name')}; make parameters() "
+                "and the module agree by name and shape"
+            )
+
+
+def choose_form(twin: Any, form: str, name: str) -> Callable[..., Any]:
+    """The forward function of a twin: `reference`, `fused`, or the fused one where it exists.
+
+    Raises UnsupportedError where the form is not there.
+    """
+    if form == "auto":
+        form = "fused" if hasattr(twin, "fused") else "reference"
+    if not hasattr(twin, form):
+        raise UnsupportedError(f"{name} has no form {form!r}; use form auto or reference")
+    function: Callable[..., Any] = getattr(twin, form)
+    return function
+
+
 BACKENDS: dict[str, str] = {
     "torch": "synthbench.backends.torch.backend",
     "jax": "synthbench.backends.jax.backend",
 }
-
-__all__ = [
-    "BACKENDS", "Backend", "Batch", "DeviceInfo", "Gradients", "MemoryPlan", "Setting", "Step",
-    "TracedFlops",
-]  # fmt: skip

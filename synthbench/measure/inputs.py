@@ -1,32 +1,12 @@
-"""The model of a cell, and random batches for it."""
+"""How a cell is run, and random batches for its model."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from synthbench.backends.base import Batch, Setting
-from synthbench.mixers.base import Sizes
-from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
 from synthbench.suites.cell import Cell
-
-
-def model_of(cell: Cell) -> Model:
-    """The model a cell measures; raises what is wrong with its sizes or its variant."""
-    sizes = Sizes.of(
-        d_model=cell.d_model, heads=cell.heads, max_len=cell.max_len, head_dim=cell.head_dim
-    )
-    model = Model(
-        kind=cell.model,
-        mixer=parse(cell.variant),
-        sizes=sizes,
-        layers=cell.layers,
-        feed_forward=cell.feed_forward,
-        vocabulary=cell.vocabulary,
-    )
-    sizes.require_length(cell.seq_len)
-    model.check()
-    return model
 
 
 def setting_of(cell: Cell) -> Setting:

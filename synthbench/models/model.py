@@ -55,7 +55,7 @@ class Model:
     @property
     def classes(self) -> int:
         """How many classes the outputs are logits over."""
-        return self.vocabulary if self.vocabulary is not None else self.sizes.d_model
+        return self.vocabulary if self.kind != "mixer" and self.vocabulary else self.sizes.d_model
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
@@ -65,19 +65,23 @@ class Model:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
             return self.mixer.parameters(self.sizes)
-        assert self.vocabulary is not None
         d = self.sizes.d_model
-        embedding_init = Normal(d**-0.5)
-        declared = {
-            "embedding": Parameter((self.vocabulary, d), embedding_init),
-            "positions": Parameter((self.sizes.max_len, d), embedding_init),
-        }
+        declared = self.embedding_parameters()
         for layer in range(self.layers):
             declared |= prefixed(f"blocks.{layer}.mixer_norm", norm_parameters(d))
             declared |= prefixed(f"blocks.{layer}.mixer", self.mixer.parameters(self.sizes))
             declared |= prefixed(f"blocks.{layer}.feed_forward_norm", norm_parameters(d))
             declared |= prefixed(f"blocks.{layer}.feed_forward", self.feed_forward_parameters())
         return declared | prefixed("final_norm", norm_parameters(d))
+
+    def embedding_parameters(self) -> dict[str, Parameter]:
+        """Declare the token embedding, tied to the logits, and the positions."""
+        d = self.sizes.d_model
+        init = Normal(d**-0.5)
+        return {
+            "embedding": Parameter((self.classes, d), init),
+            "positions": Parameter((self.sizes.max_len, d), init),
+        }
 
     def feed_forward_parameters(self) -> dict[str, Parameter]:
         """Declare the two-layer feed-forward of a block."""

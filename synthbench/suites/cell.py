@@ -9,6 +9,10 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
+from synthbench.mixers.base import Sizes
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
+
 Framework = Literal["torch", "jax"]
 ModelKind = Literal["mixer", "encoder", "decoder"]
 Mode = Literal["forward", "train"]
@@ -46,3 +50,21 @@ class Cell(BaseModel):
         """Twelve hex digits of the SHA-256 of the cell's canonical JSON."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+
+def model_of(cell: Cell) -> Model:
+    """The model a cell measures; raises what is wrong with its sizes or its variant."""
+    sizes = Sizes.of(
+        d_model=cell.d_model, heads=cell.heads, max_len=cell.max_len, head_dim=cell.head_dim
+    )
+    model = Model(
+        kind=cell.model,
+        mixer=parse(cell.variant),
+        sizes=sizes,
+        layers=cell.layers,
+        feed_forward=cell.feed_forward,
+        vocabulary=cell.vocabulary,
+    )
+    sizes.require_length(cell.seq_len)
+    model.check()
+    return model

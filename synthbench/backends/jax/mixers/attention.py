@@ -1,0 +1,48 @@
+"""Synthetic attention in JAX; the equations are in synthbench/mixers/attention.py."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers import components
+from synthbench.backends.jax.mixers.numerics import (
+    add_bias,
+    attention_mask,
+    masked_softmax,
+    project,
+    softmax,
+)
+from synthbench.mixers.attention import Attention
+
+
+def reference(
+    mixer: Attention,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The equations as written, the weights [B or 1, H, L, L] in memory."""
+    logits = [components.logits(c, p, x, padding_mask, causal) for c in mixer.components]
+    mask = attention_mask(x, padding_mask, causal)
+    weights = masked_softmax(mix(logits, p.get("alpha")), mask)
+    value = project(x, p["value"], p.get("value_bias"))
+    weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
+    heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
+    y = jnp.einsum("blhk,hkd->bld", heads, p["output"])
+    return add_bias(y, p.get("output_bias"))
+
+
+def mix(logits: list[Array], alpha: Array | None) -> Array:
+    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
+    mixed = logits[0]
+    if alpha is None:
+        for s in logits[1:]:
+            mixed = mixed + s
+        return mixed
+    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
+    mixed = w[0] * logits[0]
+    for n, s in enumerate(logits[1:], start=1):
+        mixed = mixed + w[n] * s
+    return mixed

@@ -1,0 +1,44 @@
+"""The synthesizing functions by name, in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jax import Array
+
+from synthbench.backends.jax.mixers import (
+    convolutional,
+    dense,
+    dot_product,
+    factorized_dense,
+    factorized_random,
+    pointwise,
+    random,
+)
+from synthbench.mixers.attention import Component
+
+LOGITS: dict[str, Callable[[Any, dict[str, Array], Array, Array | None, bool], Array]] = {
+    "dot_product": dot_product.logits,
+    "random": random.random,
+    "fixed_random": random.fixed_random,
+    "factorized_random": factorized_random.logits,
+    "dense": dense.logits,
+    "factorized_dense": factorized_dense.logits,
+    "conv": convolutional.conv,
+    "conv_relu_conv": convolutional.conv_relu_conv,
+    "bottleneck": pointwise.bottleneck,
+    "bottleneck_conv": convolutional.bottleneck_conv,
+    "glu": pointwise.glu,
+}
+
+
+def logits(
+    component: Component,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """S_n(X) [B or 1, H, L, L] of one component."""
+    return LOGITS[component.name](component, p, x, padding_mask, causal)

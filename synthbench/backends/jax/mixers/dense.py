@@ -1,0 +1,28 @@
+"""D in JAX; the equation is in synthbench/mixers/dense.py."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers.numerics import add_bias, project
+from synthbench.mixers.dense import Dense
+
+
+def logits(
+    component: Dense,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """S = relu(X hidden) logits [B,H,L,L]."""
+    L = x.shape[1]
+    hidden_name = component.hidden_name
+    hidden = jax.nn.relu(project(x, p[hidden_name], p.get(f"{hidden_name}_bias")))
+    equation = "blhk,km->bhlm" if component.sharing == "heads" else "blhk,hkm->bhlm"
+    rows = jnp.einsum(equation, hidden, p["dense.logits"][..., :L])
+    if "dense.logits_bias" not in p:
+        return rows
+    return add_bias(rows, p["dense.logits_bias"][..., None, :L])

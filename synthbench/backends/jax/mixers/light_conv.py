@@ -1,0 +1,39 @@
+"""Lightweight convolution in JAX; the equation is in synthbench/mixers/light_conv.py."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers.numerics import (
+    add_bias,
+    convolve,
+    glu,
+    softmax,
+    zero_padded,
+)
+from synthbench.mixers.light_conv import LightConv
+
+
+def reference(
+    mixer: LightConv,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """GLU, a depthwise convolution with softmax(kernel), output."""
+    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    d = u.shape[-1]
+    kernel = softmax(p["kernel"], axis=-1)  # [H,K]
+    by_channel = jnp.repeat(kernel, d // kernel.shape[0], axis=0)  # [d,K]
+    y = convolve(u, by_channel.T[:, None, :], causal, groups=d)
+    return output(p, y)
+
+
+def output(p: dict[str, Array], y: Array) -> Array:
+    """What follows the convolution: its bias and the pointwise map (layout mesh), output."""
+    y = add_bias(y, p.get("kernel_bias"))
+    if "pointwise" in p:
+        y = y @ p["pointwise"] + p["pointwise_bias"]
+    return add_bias(y @ p["output"], p.get("output_bias"))

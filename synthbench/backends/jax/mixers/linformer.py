@@ -1,0 +1,28 @@
+"""Linformer in JAX; the equation is in synthbench/mixers/linformer.py."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers.numerics import project, softmax, zero_padded
+from synthbench.mixers.linformer import Linformer
+
+
+def reference(
+    mixer: Linformer,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """softmax(Q K'^T / sqrt(k)) V', then output."""
+    L = x.shape[1]
+    query = project(x, p["query"])
+    key = zero_padded(project(x, p["key"]), padding_mask)
+    value = zero_padded(project(x, p["value"]), padding_mask)
+    key = jnp.einsum("bmhk,mr->brhk", key, p["key_projection"][:L])
+    value = jnp.einsum("bmhk,mr->brhk", value, p[mixer.value_projection_name][:L])
+    logits = jnp.einsum("blhk,brhk->bhlr", query * query.shape[-1] ** -0.5, key)
+    heads = jnp.einsum("bhlr,brhk->blhk", softmax(logits, axis=-1), value)
+    return jnp.einsum("blhk,hkd->bld", heads, p["output"])

@@ -1,0 +1,82 @@
+"""What several mixers share: projections, masks, softmax, convolution along length."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from synthbench.mixers.convolution import padding
+
+
+def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
+    """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
+    return add_bias(jnp.einsum("bld,dhk->blhk", x, weight), bias)
+
+
+def add_bias(x: Array, bias: Array | None) -> Array:
+    """x + bias, or x where there is none."""
+    return x if bias is None else x + bias
+
+
+def split_heads(x: Array, heads: int) -> Array:
+    """X [B,L,d] -> [B,L,H,d/H], contiguous groups of channels."""
+    return x.reshape(*x.shape[:2], heads, -1)
+
+
+def zero_padded(x: Array, padding_mask: Array | None) -> Array:
+    """X [B,L,...] with zeros at padded positions (padding_mask [B,L], True = a real token)."""
+    if padding_mask is None:
+        return x
+    mask = padding_mask.reshape(*padding_mask.shape, *[1] * (x.ndim - 2))
+    return jnp.where(mask, x, 0)
+
+
+def attention_mask(x: Array, padding_mask: Array | None, causal: bool) -> Array | None:
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    L = x.shape[1]
+    mask = None
+    if causal:
+        mask = jnp.tri(L, dtype=bool)[None, None]
+    if padding_mask is not None:
+        keys = padding_mask[:, None, None, :]
+        mask = keys if mask is None else mask & keys
+    return mask
+
+
+def softmax(x: Array, axis: int) -> Array:
+    """Softmax along `axis`, computed in float32 at least."""
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    return jax.nn.softmax(x.astype(wide), axis=axis).astype(x.dtype)
+
+
+def masked_softmax(logits: Array, mask: Array | None) -> Array:
+    """Softmax over the keys; a masked key weighs 0, and a query with no key left is all zeros."""
+    if mask is None:
+        return softmax(logits, axis=-1)
+    lowest = jnp.finfo(logits.dtype).min
+    return jnp.where(mask, softmax(jnp.where(mask, logits, lowest), axis=-1), 0)
+
+
+def glu(x: Array) -> Array:
+    """X [B,L,2d] -> first half * sigmoid(second half) [B,L,d] (Dauphin et al. 2017)."""
+    first, gate = jnp.split(x, 2, axis=-1)
+    return first * jax.nn.sigmoid(gate)
+
+
+def windows(x: Array, width: int, causal: bool) -> Array:
+    """X [B,L,d] -> [B,L,d,K], window t holding x[t - P] to x[t - P + K - 1], zeros outside."""
+    padded = jnp.pad(x, ((0, 0), padding(width, causal), (0, 0)))
+    return jnp.stack([padded[:, j : j + x.shape[1]] for j in range(width)], axis=-1)
+
+
+def convolve(x: Array, kernel: Array, causal: bool, groups: int = 1) -> Array:
+    """Y[t] = sum_j X[t - P + j] kernel[j]; X [B,L,c], kernel [K,c/groups,o] -> [B,L,o]."""
+    return lax.conv_general_dilated(
+        x,
+        kernel,
+        window_strides=(1,),
+        padding=[padding(kernel.shape[0], causal)],
+        dimension_numbers=("NWC", "WIO", "NWC"),
+        feature_group_count=groups,
+    )

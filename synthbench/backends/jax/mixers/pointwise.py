@@ -1,0 +1,45 @@
+"""Table 8's position-wise functions in JAX; see synthbench/mixers/pointwise.py."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers.convolutional import cut_bias
+from synthbench.backends.jax.mixers.numerics import add_bias, split_heads
+from synthbench.mixers.pointwise import Bottleneck, Glu
+
+
+def bottleneck(
+    component: Bottleneck,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
+    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
+    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
+    weight = p["bottleneck.logits"]
+    return rows(split_heads(up, weight.shape[0]), weight, p.get("bottleneck.logits_bias"))
+
+
+def glu(
+    component: Glu,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """S = (Xh logits) * sigmoid(Xh gate), Xh = X split by heads [B,H,L,L]."""
+    split = split_heads(x, p["glu.logits"].shape[0])
+    gate = rows(split, p["glu.gate"], p.get("glu.gate_bias"))
+    return rows(split, p["glu.logits"], p.get("glu.logits_bias")) * jax.nn.sigmoid(gate)
+
+
+def rows(split: Array, weight: Array, bias: Array | None) -> Array:
+    """Split [B,L,H,k] times weight [H,k,N] cut to L, plus bias -> [B,H,L,L]."""
+    L = split.shape[1]
+    product = jnp.einsum("blhk,hkm->blhm", split, weight[..., :L])
+    return cut_bias(product, bias).swapaxes(1, 2)

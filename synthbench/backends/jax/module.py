@@ -1,0 +1,97 @@
+"""Declared parameters held in nnx.Modules under their declared names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from synthbench.backends.base import check_declared
+from synthbench.mixers.base import Array, Parameter
+
+DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float64": jnp.float64}
+
+Forward = Callable[[dict[str, jax.Array], jax.Array, jax.Array | None, bool], jax.Array]
+
+
+class Constant(nnx.Variable[Any]):
+    """A stored array that is never trained."""
+
+
+class Declared(nnx.Module):
+    """Holds declared parameters; a dot in a name makes a submodule, a constant is no Param.
+
+    Each starts as its shape only (jax.ShapeDtypeStruct): `load` puts the values in.
+    """
+
+    def __init__(self, declared: Mapping[str, Parameter], dtype: Any) -> None:
+        self._paths = tuple(tuple(name.split(".")) for name in declared)
+        for name, parameter in declared.items():
+            *path, leaf = name.split(".")
+            owner: nnx.Module = self
+            for part in path:
+                if not hasattr(owner, part):
+                    setattr(owner, part, nnx.Module())
+                owner = getattr(owner, part)
+            value = jax.ShapeDtypeStruct(parameter.shape, dtype)
+            variable = nnx.Param if parameter.trainable else Constant
+            setattr(owner, leaf, variable(value))
+
+    def tensors(self) -> dict[str, jax.Array]:
+        """Every declared parameter and constant by its declared name."""
+        tensors = {}
+        for path in self._paths:
+            value: Any = self
+            for part in path:
+                value = getattr(value, part)
+            tensors[".".join(path)] = value[...]
+        return tensors
+
+
+class MixerModule(Declared):
+    """A mixer X [B,L,d] -> Y [B,L,d] whose forward pass is a function of its declared tensors."""
+
+    def __init__(self, declared: Mapping[str, Parameter], function: Forward, dtype: Any) -> None:
+        super().__init__(declared, dtype)
+        self._function = function
+
+    def __call__(
+        self, x: jax.Array, padding_mask: jax.Array | None = None, causal: bool = False
+    ) -> jax.Array:
+        return self._function(self.tensors(), x, padding_mask, causal)
+
+
+def named_parameters(state: Any) -> dict[str, Any]:
+    """The values of a state (or of gradients shaped like one) by declared name."""
+    return {name_of(path): variable[...] for path, variable in nnx.to_flat_state(state)}
+
+
+def name_of(path: tuple[Any, ...]) -> str:
+    """The declared name of a path in a module's state."""
+    return ".".join(str(part) for part in path)
+
+
+def load(
+    module: nnx.Module,
+    declared: Mapping[str, Parameter],
+    start: Mapping[str, Array],
+    dtype: Any,
+    device: jax.Device,
+) -> None:
+    """Put start values into a module that must hold exactly the declared names and shapes.
+
+    Raises SynthbenchError naming the first difference.
+    """
+    state = nnx.state(module)
+    held = {name_of(path): variable for path, variable in nnx.to_flat_state(state)}
+    check_declared(
+        {name: tuple(variable.shape) for name, variable in held.items()},
+        {name: p.shape for name, p in declared.items()},
+        "jax",
+    )
+    for name, variable in held.items():
+        variable.set_value(jax.device_put(start[name].astype(dtype), device))
+    nnx.update(module, state)

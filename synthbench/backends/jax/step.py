@@ -1,0 +1,137 @@
+"""One step in JAX: a forward pass, or forward, cross-entropy, backward and Adam, as one program."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import optax
+from flax import nnx
+
+from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
+from synthbench.backends.jax import flops, memory
+from synthbench.backends.jax.model import cross_entropy
+from synthbench.backends.jax.precision import precision
+from synthbench.errors import UnsupportedError
+from synthbench.models.training import ADAM
+
+
+class JaxStep:
+    """A built step on one batch; see `Step` in backends/base.py.
+
+    The module is split once: the program takes and returns plain lists of arrays, so that no step
+    pays for walking the module in Python.
+    """
+
+    def __init__(
+        self,
+        module: nnx.Module,
+        mode: str,
+        setting: Setting,
+        inputs: jax.Array,
+        targets: jax.Array,
+        padding_mask: jax.Array | None,
+    ) -> None:
+        if setting.compile == "eager":
+            raise UnsupportedError(
+                "jax runs op by op only for debugging; use compile: compiled for its cells"
+            )
+        self.train = mode == "train"
+        self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
+        self.setting = setting
+        graph, trained, constants = nnx.split(module, nnx.Param, ...)
+        self.parameters, treedef = jax.tree.flatten(trained)
+        self.constants, constants_treedef = jax.tree.flatten(constants)
+        self.parameter_count = sum(p.size for p in self.parameters)
+        self.constant_count = sum(c.size for c in self.constants)
+        self.parameter_bytes = total_bytes([self.parameters, self.constants])
+        optimizer = optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
+        self.optimizer_state = optimizer.init(self.parameters) if self.train else ()
+        self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
+
+        def forward(parameters: Any, constants: Any, inputs: Any, padding_mask: Any) -> jax.Array:
+            module = nnx.merge(
+                graph,
+                jax.tree.unflatten(treedef, parameters),
+                jax.tree.unflatten(constants_treedef, constants),
+            )
+            outputs: jax.Array = module(inputs, padding_mask)
+            return outputs
+
+        def train_step(
+            parameters: Any,
+            state: Any,
+            constants: Any,
+            inputs: Any,
+            targets: Any,
+            padding_mask: Any,
+        ) -> tuple[jax.Array, Any, Any]:
+            def loss_of(parameters: Any) -> jax.Array:
+                outputs = forward(parameters, constants, inputs, padding_mask)
+                return cross_entropy(outputs, targets, padding_mask)
+
+            loss, gradients = jax.value_and_grad(loss_of)(parameters)
+            updates, state = optimizer.update(gradients, state, parameters)
+            return loss, optax.apply_updates(parameters, updates), state
+
+        self.function = train_step if self.train else forward
+        self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
+        self.executable: Any = None
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """Bytes of Adam's moments and step count."""
+        return total_bytes(self.optimizer_state)
+
+    @property
+    def arguments(self) -> tuple[Any, ...]:
+        """What the program is called with."""
+        if not self.train:
+            return self.parameters, self.constants, self.inputs, self.padding_mask
+        batch = self.inputs, self.targets, self.padding_mask
+        return self.parameters, self.optimizer_state, self.constants, *batch
+
+    def compile(self) -> None:
+        """Trace, lower and compile for this batch's shapes."""
+        with precision(self.setting.dtype):
+            self.executable = self.program.lower(*self.arguments).compile()
+
+    def __call__(self) -> Any:
+        """Outputs of a forward step; the loss and the whole new state of a train step."""
+        if self.executable is None:
+            self.compile()
+        with precision(self.setting.dtype):
+            produced = self.executable(*self.arguments)
+        if self.train:
+            _, self.parameters, self.optimizer_state = produced
+        return produced
+
+    def wait(self, produced: Any) -> None:
+        """Block until every array of `produced` is there."""
+        jax.block_until_ready(produced)
+
+    def traced_flops(self) -> TracedFlops:
+        """A walk over the step's jaxpr."""
+        with precision(self.setting.dtype):
+            return flops.trace(self.function, *self.arguments)
+
+    def compiler_flops(self) -> float | None:
+        """XLA's cost analysis."""
+        return None if self.executable is None else flops.compiler_flops(self.executable)
+
+    def memory_plan(self) -> MemoryPlan | None:
+        """XLA's memory analysis."""
+        return None if self.executable is None else memory.plan(self.executable)
+
+    def reset_device_peak(self) -> None:
+        """Nothing: XLA's allocator keeps one peak, that of the process."""
+
+    def device_peak_bytes(self) -> int | None:
+        """Peak of the device's allocator in this process; None on a CPU."""
+        statistics = self.inputs.device.memory_stats()  # type: ignore[union-attr]
+        return statistics.get("peak_bytes_in_use") if statistics else None
+
+
+def total_bytes(tree: Any) -> int:
+    """Bytes of all arrays of a tree."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))

@@ -1,0 +1,141 @@
+"""PyTorch behind the protocol of backends/base.py."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
+from synthbench.backends.torch.module import DTYPES, load, named_tensors
+from synthbench.backends.torch.step import TorchStep
+from synthbench.errors import FrameworkMissingError
+from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.models.model import Model
+
+name = "torch"
+
+
+def version() -> str:
+    """PyTorch's version, build tag included."""
+    return torch.__version__
+
+
+def devices() -> list[DeviceInfo]:
+    """The CPU, and each CUDA device PyTorch sees."""
+    found = [DeviceInfo("cpu", f"{torch.get_num_threads()} threads")]
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        memory = properties.total_memory / 2**30
+        found.append(DeviceInfo(f"cuda:{index}", f"{properties.name}, {memory:.0f} GiB"))
+    return found
+
+
+def require_device(device: str) -> None:
+    """Raise FrameworkMissingError unless PyTorch sees the device."""
+    seen = devices()
+    index = device.partition(":")[2] or "0"
+    if device != "cpu" and f"cuda:{index}" not in [info.name for info in seen]:
+        build = torch.version.cuda
+        advice = (
+            "install a CUDA build of torch (pip install torch) and an NVIDIA driver"
+            if build is None
+            else f"this build is for CUDA {build}: check the driver with nvidia-smi"
+        )
+        raise FrameworkMissingError(
+            f"torch {version()} has no device {device!r}; it sees "
+            f"{', '.join(info.name for info in seen)}; {advice}"
+        )
+
+
+def set_threads(threads: int) -> None:
+    """Bound the threads of one operation."""
+    torch.set_num_threads(threads)
+
+
+def build(
+    model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
+) -> TorchStep:
+    """Build the model with these start values and a step of `mode` on `batch`."""
+    module = load_model(model, start, setting)
+    return TorchStep(module, mode, setting, *to_tensors(batch, setting))
+
+
+def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
+    """The module of a model, holding the start values."""
+    dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
+    module = build_model(model, setting.form, dtype=dtype, device=device)
+    load(module, model.parameters(), start)
+    return module
+
+
+def to_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Inputs, targets and padding mask on the device."""
+    device = torch.device(setting.device)
+    inputs = torch.from_numpy(batch.inputs).to(device)
+    if inputs.is_floating_point():
+        inputs = inputs.to(DTYPES[setting.dtype])
+    targets = torch.from_numpy(batch.targets).to(device)
+    mask = batch.padding_mask
+    return inputs, targets, None if mask is None else torch.from_numpy(mask).to(device)
+
+
+def to_numpy(tensor: Tensor) -> Array:
+    """A tensor as an array, bfloat16 widened to float32."""
+    tensor = tensor.detach().cpu()
+    if tensor.dtype == torch.bfloat16:
+        tensor = tensor.float()
+    array: Array = tensor.numpy()
+    return array
+
+
+def apply(
+    mixer: Mixer,
+    sizes: Sizes,
+    parameters: Mapping[str, Array],
+    x: Array,
+    setting: Setting,
+    *,
+    padding_mask: Array | None = None,
+    causal: bool = False,
+) -> Array:
+    """Y [B,L,d] of a bare mixer."""
+    dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
+    module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
+    load(module, mixer.parameters(sizes), parameters)
+    mask = None if padding_mask is None else torch.from_numpy(padding_mask).to(device)
+    with torch.no_grad():
+        y = module(torch.from_numpy(x).to(device=device, dtype=dtype), mask, causal)
+    return to_numpy(y)
+
+
+def gradients(
+    model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+) -> Gradients:
+    """Outputs, loss and gradients of one batch at the start values."""
+    module = load_model(model, start, setting)
+    inputs, targets, mask = to_tensors(batch, setting)
+    outputs = module(inputs, mask)
+    loss = cross_entropy(outputs, targets, mask)
+    loss.backward()
+    found = {
+        name: to_numpy(torch.zeros_like(p) if p.grad is None else p.grad)
+        for name, p in named_tensors(module).items()
+        if p.requires_grad
+    }
+    return Gradients(to_numpy(outputs), loss.item(), found)
+
+
+def train_losses(
+    model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
+) -> list[float]:
+    """The loss before each of the Adam steps on `batches`, in turn."""
+    module = load_model(model, start, setting)
+    step = TorchStep(module, "train", setting, *to_tensors(batches[0], setting))
+    losses = []
+    for batch in batches:
+        step.inputs, step.targets, step.padding_mask = to_tensors(batch, setting)
+        losses.append(float(step()))
+    return losses

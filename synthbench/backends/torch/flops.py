@@ -1,0 +1,207 @@
+"""FLOPs of a PyTorch program, 2 for each multiply-accumulate of a matrix product or convolution.
+
+A forward pass is traced and counted by fvcore with this package's handles; a training step is run
+under torch's own FlopCounterMode, with formulas for what it misses.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import prod
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
+from torch.utils.flop_counter import (
+    FlopCounterMode,
+    sdpa_backward_flop_count,
+    sdpa_flop_count,
+)
+
+from synthbench.backends.base import TracedFlops
+from synthbench.backends.torch.contractions import HANDLES
+from synthbench.backends.torch.free_operations import is_free
+
+Shape = tuple[int, ...]
+
+
+def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
+    """Count one forward pass of `module(*args)` by tracing it; the module is left as it was.
+
+    Products whose result reaches no output are not counted. `uncounted` holds operations that no
+    rule covers and that are not known to be free.
+    """
+    module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+    leaves, structure = tree_flatten(args)
+    with _quiet(), torch.no_grad(), _unchanged(module, leaves):
+        from fvcore.nn import FlopCountAnalysis
+
+        call = _Call(module, leaves, structure)
+        analysis = FlopCountAnalysis(call, tuple(x for x in leaves if _is_tensor(x)))
+        analysis.clear_op_handles().set_op_handle(**HANDLES)
+        analysis.unsupported_ops_warnings(False).uncalled_modules_warnings(False)
+        products = analysis.total()
+    unknown = analysis.unsupported_ops()
+    return TracedFlops(
+        tool="fvcore",
+        flops=2 * int(products),
+        uncounted={name: times for name, times in unknown.items() if not is_free(name)},
+    )
+
+
+def trace_step(step: Callable[[], object]) -> TracedFlops:
+    """Count what one call of `step` runs (forward, backward, optimizer); it is run, once, eagerly.
+
+    A fused attention's backward counts five products, as torch counts it: it makes the weights
+    again. `uncounted` as in `trace_forward`.
+    """
+    counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
+    with _Operations() as run, counter:
+        step()
+    unknown = {
+        name: times
+        for (packet, name), times in run.times.items()
+        if packet not in counter.flop_registry and not is_free(name)
+    }
+    return TracedFlops(
+        tool="torch FlopCounterMode", flops=int(counter.get_total_flops()), uncounted=unknown
+    )
+
+
+class _Call(nn.Module):
+    """The traced call: tensors come in as inputs, everything else of `args` is fixed."""
+
+    def __init__(self, module: nn.Module, leaves: list[Any], structure: Any) -> None:
+        super().__init__()
+        self.module = module
+        self.fixed = [None if _is_tensor(x) else x for x in leaves]
+        self.places = [n for n, x in enumerate(leaves) if _is_tensor(x)]
+        self.structure = structure
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        leaves = list(self.fixed)
+        for place, tensor in zip(self.places, tensors, strict=True):
+            leaves[place] = tensor
+        produced = self.module(*tree_unflatten(leaves, self.structure))
+        return tuple(x for x in tree_leaves(produced) if _is_tensor(x))
+
+
+class _Operations(TorchDispatchMode):
+    """Counts the operations that really run, each by packet and `namespace::name`."""
+
+    supports_higher_order_operators = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: Counter[tuple[Any, str]] = Counter()
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        packet = getattr(func, "overloadpacket", func)
+        name = func.name() if callable(getattr(func, "name", None)) else str(func)
+        self.times[packet, name.split(".")[0]] += 1
+        return func(*args, **(kwargs or {}))
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Hide what torch.jit says of tracing and of itself: the trace is only counted, never run."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
+        warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
+        yield
+
+
+@contextmanager
+def _unchanged(module: nn.Module, leaves: list[Any]) -> Iterator[None]:
+    """Put back what a forward pass moves: hooks, random state, statistics of batch norms."""
+    tensors = [x for x in leaves if _is_tensor(x)] + list(module.parameters())
+    devices = sorted({x.device.index for x in tensors if x.device.type == "cuda"})
+    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
+    statistics = [(b, b.clone()) for m in norms if m.training for b in m.buffers(recurse=False)]
+    hooks = [
+        (table, set(table))
+        for each in module.modules()
+        for table in (each._forward_hooks, each._forward_pre_hooks)
+    ]
+    try:
+        with torch.random.fork_rng(devices=devices):
+            yield
+    finally:
+        for buffer, before in statistics:
+            buffer.copy_(before)
+        for table, kept in hooks:  # fvcore leaves its own behind when a forward pass raises
+            for added in set(table) - kept:
+                del table[added]
+
+
+def _is_tensor(value: object) -> bool:
+    return isinstance(value, torch.Tensor)
+
+
+def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
+    return int(sdpa_flop_count(query, key, value))
+
+
+def _attention_backward(
+    gradient: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any
+) -> int:
+    return int(sdpa_backward_flop_count(gradient, query, key, value))
+
+
+def _convolution_backward(
+    gradient: Shape,
+    image: Shape,
+    weight: Shape,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: int,
+    output_mask: tuple[bool, bool, bool],
+    **_: Any,
+) -> int:
+    """Each gradient asked for, of the image and of the weight, costs what the forward pass cost.
+
+    torch's own formula takes the weight's gradient for a dense one, `groups` times too much.
+    """
+    positions = prod((image if transposed else gradient)[2:])
+    forward = 2 * image[0] * prod(weight) * positions
+    return forward * (bool(output_mask[0]) + bool(output_mask[1]))
+
+
+def _matrix_vector(matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
+    return 2 * prod(matrix)
+
+
+def _add_matrix_vector(start: Shape, matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
+    return 2 * prod(matrix)
+
+
+def _add_batch_product(start: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
+    return 2 * prod(left) * right[-1]
+
+
+aten = torch.ops.aten
+FORMULAS: dict[Any, Callable[..., int]] = {
+    aten.convolution_backward: _convolution_backward,
+    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
+    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
+    aten.dot: _matrix_vector,
+    aten.vdot: _matrix_vector,
+    aten.mv: _matrix_vector,
+    aten.addmv: _add_matrix_vector,
+    aten.addmv_: _add_matrix_vector,
+    aten.addbmm: _add_batch_product,
+    aten.addbmm_: _add_batch_product,
+    aten.addmm_: _add_batch_product,
+    aten.baddbmm_: _add_batch_product,
+}

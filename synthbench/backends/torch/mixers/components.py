@@ -1,0 +1,44 @@
+"""The synthesizing functions by name, in PyTorch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch import Tensor
+
+from synthbench.backends.torch.mixers import (
+    convolutional,
+    dense,
+    dot_product,
+    factorized_dense,
+    factorized_random,
+    pointwise,
+    random,
+)
+from synthbench.mixers.attention import Component
+
+LOGITS: dict[str, Callable[[Any, dict[str, Tensor], Tensor, Tensor | None, bool], Tensor]] = {
+    "dot_product": dot_product.logits,
+    "random": random.random,
+    "fixed_random": random.fixed_random,
+    "factorized_random": factorized_random.logits,
+    "dense": dense.logits,
+    "factorized_dense": factorized_dense.logits,
+    "conv": convolutional.conv,
+    "conv_relu_conv": convolutional.conv_relu_conv,
+    "bottleneck": pointwise.bottleneck,
+    "bottleneck_conv": convolutional.bottleneck_conv,
+    "glu": pointwise.glu,
+}
+
+
+def logits(
+    component: Component,
+    p: dict[str, Tensor],
+    x: Tensor,
+    padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """S_n(X) [B or 1, H, L, L] of one component."""
+    return LOGITS[component.name](component, p, x, padding_mask, causal)

@@ -1,0 +1,38 @@
+"""Lightweight convolution in PyTorch; the equation is in synthbench/mixers/light_conv.py."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from synthbench.backends.torch.mixers.numerics import (
+    add_bias,
+    convolve,
+    glu,
+    softmax,
+    zero_padded,
+)
+from synthbench.mixers.light_conv import LightConv
+
+
+def reference(
+    mixer: LightConv,
+    p: dict[str, Tensor],
+    x: Tensor,
+    padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """GLU, a depthwise convolution with softmax(kernel), output."""
+    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    d = u.shape[-1]
+    kernel = softmax(p["kernel"], axis=-1)  # [H,K]
+    by_channel = kernel.repeat_interleave(d // kernel.shape[0], dim=0)  # [d,K]
+    y = convolve(u, by_channel.T[:, None, :], causal, groups=d)
+    return output(p, y)
+
+
+def output(p: dict[str, Tensor], y: Tensor) -> Tensor:
+    """What follows the convolution: its bias and the pointwise map (layout mesh), output."""
+    y = add_bias(y, p.get("kernel_bias"))
+    if "pointwise" in p:
+        y = y @ p["pointwise"] + p["pointwise_bias"]
+    return add_bias(y @ p["output"], p.get("output_bias"))

@@ -1,0 +1,77 @@
+"""What several mixers share: projections, masks, softmax, convolution along length."""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from synthbench.mixers.convolution import padding
+
+
+def project(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
+    return add_bias(torch.einsum("bld,dhk->blhk", x, weight), bias)
+
+
+def add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
+    """x + bias, or x where there is none."""
+    return x if bias is None else x + bias
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """X [B,L,d] -> [B,L,H,d/H], contiguous groups of channels."""
+    return x.reshape(*x.shape[:2], heads, -1)
+
+
+def zero_padded(x: Tensor, padding_mask: Tensor | None) -> Tensor:
+    """X [B,L,...] with zeros at padded positions (padding_mask [B,L], True = a real token)."""
+    if padding_mask is None:
+        return x
+    mask = padding_mask.reshape(*padding_mask.shape, *[1] * (x.ndim - 2))
+    return torch.where(mask, x, 0)
+
+
+def attention_mask(x: Tensor, padding_mask: Tensor | None, causal: bool) -> Tensor | None:
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    L = x.shape[1]
+    mask = None
+    if causal:
+        mask = torch.ones(L, L, dtype=torch.bool, device=x.device).tril()[None, None]
+    if padding_mask is not None:
+        keys = padding_mask[:, None, None, :]
+        mask = keys if mask is None else mask & keys
+    return mask
+
+
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """Softmax along `axis`, computed in float32 at least."""
+    return torch.softmax(x, dim=axis)
+
+
+def masked_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
+    """Softmax over the keys; a masked key weighs 0, and a query with no key left is all zeros."""
+    if mask is None:
+        return softmax(logits, axis=-1)
+    lowest = torch.finfo(logits.dtype).min
+    return torch.where(mask, softmax(torch.where(mask, logits, lowest), axis=-1), 0)
+
+
+def glu(x: Tensor) -> Tensor:
+    """X [B,L,2d] -> first half * sigmoid(second half) [B,L,d] (Dauphin et al. 2017)."""
+    first, gate = torch.tensor_split(x, 2, dim=-1)
+    return first * torch.sigmoid(gate)
+
+
+def windows(x: Tensor, width: int, causal: bool) -> Tensor:
+    """X [B,L,d] -> [B,L,d,K], window t holding x[t - P] to x[t - P + K - 1], zeros outside."""
+    before, after = padding(width, causal)
+    return F.pad(x, (0, 0, before, after)).unfold(1, width, 1)
+
+
+def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor:
+    """Y[t] = sum_j X[t - P + j] kernel[j]; X [B,L,c], kernel [K,c/groups,o] -> [B,L,o]."""
+    before, after = padding(kernel.shape[0], causal)
+    channels_first = F.pad(x, (0, 0, before, after)).swapaxes(1, 2)
+    y = F.conv1d(channels_first, kernel.permute(2, 1, 0), groups=groups)
+    return y.swapaxes(1, 2)

@@ -1,0 +1,118 @@
+"""One step in PyTorch: a forward pass, or forward, cross-entropy, backward and Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor, nn
+
+from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
+from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch.model import cross_entropy
+from synthbench.models.training import ADAM
+
+
+class TorchStep:
+    """A built step on one batch; see `Step` in backends/base.py."""
+
+    def __init__(
+        self,
+        module: nn.Module,
+        mode: str,
+        setting: Setting,
+        inputs: Tensor,
+        targets: Tensor,
+        padding_mask: Tensor | None,
+    ) -> None:
+        self.module = module
+        self.train = mode == "train"
+        self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
+        self.device = torch.device(setting.device)
+        self.compiled = setting.compile == "compiled"
+        self.function = torch.compile(module, dynamic=False) if self.compiled else module
+        trained = list(module.parameters())
+        self.parameter_count = sum(p.numel() for p in trained)
+        self.constant_count = sum(b.numel() for b in module.buffers())
+        self.parameter_bytes = total_bytes([*trained, *module.buffers()])
+        # fused: one kernel a parameter, as XLA makes of optax.adam; eager torch's fastest Adam
+        self.optimizer = (
+            torch.optim.Adam(
+                trained,
+                lr=ADAM.learning_rate,
+                betas=(ADAM.b1, ADAM.b2),
+                eps=ADAM.epsilon,
+                fused=True,
+            )
+            if self.train and trained
+            else None
+        )
+        self.batch_bytes = total_bytes(
+            [t for t in (inputs, targets if self.train else None, padding_mask) if t is not None]
+        )
+
+    @property
+    def optimizer_bytes(self) -> int:
+        """Bytes of Adam's moments and step counts, made in the first step."""
+        if self.optimizer is None:
+            return 0
+        states = self.optimizer.state.values()
+        return total_bytes(v for state in states for v in state.values() if torch.is_tensor(v))
+
+    def compile(self) -> None:
+        """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
+        if self.compiled:
+            self.wait(self())
+
+    def __call__(self) -> Tensor:
+        """Outputs of a forward step, the loss of a train step."""
+        if not self.train:
+            with torch.no_grad():
+                outputs: Tensor = self.function(self.inputs, self.padding_mask)
+            return outputs
+        self.module.zero_grad(set_to_none=True)
+        loss = cross_entropy(
+            self.function(self.inputs, self.padding_mask), self.targets, self.padding_mask
+        )
+        if self.optimizer is not None:
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+        return loss.detach()
+
+    def wait(self, produced: object) -> None:
+        """Block until the device has done everything asked of it."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+    def traced_flops(self) -> TracedFlops:
+        """Forward: fvcore on the module; train: torch's counter on a whole step."""
+        if self.train:
+            return flops.trace_step(self)
+        return flops.trace_forward(self.module, (self.inputs, self.padding_mask))
+
+    def compiler_flops(self) -> float | None:
+        """PyTorch's compiler counts none."""
+        return None
+
+    def memory_plan(self) -> MemoryPlan | None:
+        """Storages a step makes, followed through an eager step; none when compiled."""
+        if self.compiled:
+            return None
+        resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        return memory.plan(self, resident_bytes=resident)
+
+    def reset_device_peak(self) -> None:
+        """Start a new peak on the CUDA allocator."""
+        if self.device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(self.device)
+
+    def device_peak_bytes(self) -> int | None:
+        """Peak of the CUDA allocator since the reset; None on a CPU."""
+        if self.device.type != "cuda":
+            return None
+        return torch.cuda.max_memory_allocated(self.device)
+
+
+def total_bytes(tensors: Iterable[Tensor]) -> int:
+    """Bytes of all elements."""
+    return sum(t.numel() * t.element_size() for t in tensors)
