@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from synthbench.errors import SynthbenchError, UnsupportedError
+from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
 
@@ -77,6 +77,7 @@ class Step(Protocol):
     parameter_bytes: int  # trained and constant
     optimizer_bytes: int
     batch_bytes: int
+    gradient_bytes: int  # gradients still held when a step is over
 
     def compile(self) -> None:
         """Trace and compile for this batch's shapes; nothing in an eager framework."""
@@ -150,15 +151,14 @@ class Backend(Protocol):
 
 
 def check_declared(
-    held: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], framework: str
+    given: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
 ) -> None:
-    """Raise SynthbenchError unless a module holds what is declared, by name and shape."""
-    for name in sorted(held.keys() | declared.keys()):
-        if held.get(name) != declared.get(name):
-            raise SynthbenchError(
-                f"{framework}: parameter {name!r} is declared as {declared.get(name, 'absent')} "
-                f"and the module holds {held.get(name, 'none of that name')}; make parameters() "
-                "and the module agree by name and shape"
+    """Raise ShapeError unless parameters are those declared, by name and shape."""
+    for name in sorted(given.keys() | declared.keys()):
+        if given.get(name) != declared.get(name):
+            raise ShapeError(
+                f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
+                f"got {given.get(name, 'none of that name')}; declared: {', '.join(declared)}"
             )
 
 

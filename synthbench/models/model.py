@@ -31,6 +31,7 @@ class Model:
     layers: int = 1
     feed_forward: int | None = None  # default 4 d_model
     vocabulary: int | None = None
+    causal: bool | None = None  # default: only the decoder is
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -41,6 +42,8 @@ class Model:
             raise ShapeError(f"model {self.kind} needs a vocabulary size, like vocabulary: 32000")
         if self.is_stack and self.feed_forward is None:
             object.__setattr__(self, "feed_forward", 4 * self.sizes.d_model)
+        if self.causal is None:
+            object.__setattr__(self, "causal", self.kind == "decoder")
 
     @property
     def is_stack(self) -> bool:
@@ -48,23 +51,18 @@ class Model:
         return self.kind != "mixer"
 
     @property
-    def causal(self) -> bool:
-        """Whether position i sees only j <= i."""
-        return self.kind == "decoder"
-
-    @property
     def classes(self) -> int:
         """How many classes the outputs are logits over."""
-        return self.vocabulary if self.kind != "mixer" and self.vocabulary else self.sizes.d_model
+        return self.vocabulary if self.is_stack and self.vocabulary else self.sizes.d_model
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
-        self.mixer.check(self.sizes, causal=self.causal)
+        self.mixer.check(self.sizes, causal=bool(self.causal))
 
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
-            return self.mixer.parameters(self.sizes)
+            return prefixed("mixer", self.mixer.parameters(self.sizes))
         d = self.sizes.d_model
         declared = self.embedding_parameters()
         for layer in range(self.layers):
@@ -112,18 +110,18 @@ class Model:
         `inputs` is X [B,L,d] for a bare mixer, token ids [B,L] for a stack.
         """
 
-        def mix(x: Array, prefix: str = "") -> Array:
-            own = {n.removeprefix(prefix): v for n, v in p.items() if n.startswith(prefix)}
+        def mix(x: Array, name: str) -> Array:
+            own = {n.removeprefix(f"{name}."): v for n, v in p.items() if n.startswith(f"{name}.")}
             return self.mixer.reference(
-                own, x, self.sizes, padding_mask=padding_mask, causal=self.causal
+                own, x, self.sizes, padding_mask=padding_mask, causal=bool(self.causal)
             )
 
         if not self.is_stack:
-            return mix(inputs)
+            return mix(inputs, "mixer")
         x = p["embedding"][inputs] + p["positions"][: inputs.shape[1]]
         for layer in range(self.layers):
             block = f"blocks.{layer}"
-            x = x + mix(norm(x, p, f"{block}.mixer_norm"), f"{block}.mixer.")
+            x = x + mix(norm(x, p, f"{block}.mixer_norm"), f"{block}.mixer")
             hidden = norm(x, p, f"{block}.feed_forward_norm") @ p[f"{block}.feed_forward.up"]
             hidden = np.maximum(hidden + p[f"{block}.feed_forward.up_bias"], 0)
             x = x + hidden @ p[f"{block}.feed_forward.down"] + p[f"{block}.feed_forward.down_bias"]

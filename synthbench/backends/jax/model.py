@@ -19,6 +19,18 @@ from synthbench.mixers.base import Mixer, Sizes
 from synthbench.models.model import NORM_EPSILON, Model, norm_parameters
 
 
+class Bare(nnx.Module):
+    """X [B,L,d] -> Y [B,L,d], the mixer alone."""
+
+    def __init__(self, model: Model, form: str, dtype: Any) -> None:
+        self.causal = bool(model.causal)
+        self.mixer = build_mixer(model.mixer, model.sizes, form, dtype)
+
+    def __call__(self, x: Array, padding_mask: Array | None = None) -> Array:
+        y: Array = self.mixer(x, padding_mask, self.causal)
+        return y
+
+
 class Norm(Declared):
     """Layer norm over the channels."""
 
@@ -66,7 +78,7 @@ class Stack(Declared):
 
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
         super().__init__(model.embedding_parameters(), dtype)
-        self.causal = model.causal
+        self.causal = bool(model.causal)
         self.blocks = nnx.List([Block(model, form, dtype) for _ in range(model.layers)])
         self.final_norm = Norm(model.sizes.d_model, dtype)
 
@@ -81,9 +93,7 @@ class Stack(Declared):
 def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
     """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
     model.check()
-    if model.is_stack:
-        return Stack(model, form, dtype)
-    return build_mixer(model.mixer, model.sizes, form, dtype)
+    return (Stack if model.is_stack else Bare)(model, form, dtype)
 
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module:

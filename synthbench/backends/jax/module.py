@@ -83,14 +83,14 @@ def load(
 ) -> None:
     """Put start values into a module that must hold exactly the declared names and shapes.
 
-    Raises SynthbenchError naming the first difference.
+    Raises ShapeError naming the first difference.
     """
     state = nnx.state(module)
     held = {name_of(path): variable for path, variable in nnx.to_flat_state(state)}
     check_declared(
         {name: tuple(variable.shape) for name, variable in held.items()},
         {name: p.shape for name, p in declared.items()},
-        "jax",
+        "the jax module",
     )
     for name, variable in held.items():
         variable.set_value(jax.device_put(start[name].astype(dtype), device))

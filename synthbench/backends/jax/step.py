@@ -47,6 +47,7 @@ class JaxStep:
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
         optimizer = optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
         self.optimizer_state = optimizer.init(self.parameters) if self.train else ()
+        self.gradient_bytes = 0  # they live inside the program
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
 
         def forward(parameters: Any, constants: Any, inputs: Any, padding_mask: Any) -> jax.Array:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
-from synthbench.backends.torch.module import DTYPES, load, named_tensors
+from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.step import TorchStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
@@ -74,12 +74,12 @@ def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn
 def to_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
     """Inputs, targets and padding mask on the device."""
     device = torch.device(setting.device)
-    inputs = torch.from_numpy(batch.inputs).to(device)
+    inputs = from_array(batch.inputs).to(device)
     if inputs.is_floating_point():
         inputs = inputs.to(DTYPES[setting.dtype])
-    targets = torch.from_numpy(batch.targets).to(device)
+    targets = from_array(batch.targets).to(device)
     mask = batch.padding_mask
-    return inputs, targets, None if mask is None else torch.from_numpy(mask).to(device)
+    return inputs, targets, None if mask is None else from_array(mask).to(device)
 
 
 def to_numpy(tensor: Tensor) -> Array:
@@ -105,9 +105,9 @@ def apply(
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
     load(module, mixer.parameters(sizes), parameters)
-    mask = None if padding_mask is None else torch.from_numpy(padding_mask).to(device)
+    mask = None if padding_mask is None else from_array(padding_mask).to(device)
     with torch.no_grad():
-        y = module(torch.from_numpy(x).to(device=device, dtype=dtype), mask, causal)
+        y = module(from_array(x).to(device=device, dtype=dtype), mask, causal)
     return to_numpy(y)
 
 

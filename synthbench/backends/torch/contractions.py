@@ -45,8 +45,7 @@ def inner(inputs: Values, outputs: Values) -> int:
 def tensordot(inputs: Values, outputs: Values) -> int:
     """The axes listed for the left operand contracted; with none it is an outer product."""
     left = _shape(inputs[0])
-    axes = _integers(inputs[2])
-    return prod(_shape(outputs[0])) * prod(left[axis] for axis in axes) if axes else 0
+    return prod(_shape(outputs[0])) * prod(left[axis] for axis in _integers(inputs[2]))
 
 
 def convolution(inputs: Values, outputs: Values) -> int:
@@ -88,8 +87,8 @@ def einsum_products(
     """Multiply-accumulates of an einsum, its operands contracted two by two.
 
     `path` is torch's: positions of each pair, the result appended; from left to right where it is
-    empty. An index that only one of the two has and nothing later needs is summed out before; a
-    pair that contracts nothing is multiplied elementwise, which is free.
+    empty. An index that only one of the two has and nothing later needs is summed out before. A
+    pair that contracts nothing and is no outer product is multiplied elementwise, which is free.
     """
     terms, arrow, out = equation.replace(" ", "").partition("->")
     operands = [_labels(t, len(s)) for t, s in zip(terms.split(","), shapes, strict=True)]
@@ -111,7 +110,7 @@ def einsum_products(
         needed = kept.union(*remaining)
         result = (left | right) & needed
         contracted = (left & right) - needed
-        if contracted:
+        if contracted or (result - left and result - right):
             products += prod(sizes[label] for label in contracted | result)
         remaining.insert(len(remaining) if order else 0, result)
         order = order[2:]

@@ -6,6 +6,7 @@ under torch's own FlopCounterMode, with formulas for what it misses.
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,7 +39,7 @@ def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
     """
     module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
     leaves, structure = tree_flatten(args)
-    with _quiet(), torch.no_grad(), _unchanged(module, leaves):
+    with _quiet(), _no_fast_path(), torch.no_grad(), _unchanged(module, leaves):
         from fvcore.nn import FlopCountAnalysis
 
         call = _Call(module, leaves, structure)
@@ -55,13 +56,15 @@ def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
 
 
 def trace_step(step: Callable[[], object]) -> TracedFlops:
-    """Count what one call of `step` runs (forward, backward, optimizer); it is run, once, eagerly.
+    """Count what one call of `step` runs (forward, backward, optimizer).
 
-    A fused attention's backward counts five products, as torch counts it: it makes the weights
-    again. `uncounted` as in `trace_forward`.
+    The step is run once, eagerly where it is compiled, and changes what it changes. A fused
+    attention's backward counts five products, as torch counts it: it makes the weights again. An
+    einsum that torch runs as an elementwise product (all that it contracts has size 1) is free.
+    `uncounted` as in `trace_forward`.
     """
     counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
-    with _Operations() as run, counter:
+    with _eager(), _no_fast_path(), _Operations() as run, counter:
         step()
     unknown = {
         name: times
@@ -116,6 +119,28 @@ def _quiet() -> Iterator[None]:
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
         warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
         yield
+
+
+@contextmanager
+def _eager() -> Iterator[None]:
+    """Run what torch.compile made as plain operations, which a counter can see."""
+    if "torch._dynamo" not in sys.modules:  # importing it takes long, and nothing is compiled
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"Using `torch\.compile\(module\)` when there are")
+        yield
+
+
+@contextmanager
+def _no_fast_path() -> Iterator[None]:
+    """Have torch's own attention layers run as products, not as one opaque kernel of theirs."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 @contextmanager

@@ -80,7 +80,7 @@ def is_free(operation: str) -> bool:
     plain = name if name.endswith("__") else name.removesuffix("_")
     if plain in FREE or plain.startswith("_foreach_"):
         return True
-    packet = getattr(torch.ops.aten, name, None)
+    packet = getattr(torch.ops.aten, plain, None) or getattr(torch.ops.aten, name, None)
     if packet is None:
         return False
     overloads = [getattr(packet, overload) for overload in packet.overloads()]

@@ -17,6 +17,19 @@ from synthbench.mixers.base import Mixer, Sizes
 from synthbench.models.model import NORM_EPSILON, Model, norm_parameters
 
 
+class Bare(nn.Module):
+    """X [B,L,d] -> Y [B,L,d], the mixer alone."""
+
+    def __init__(self, model: Model, form: str, **factory: Any) -> None:
+        super().__init__()
+        self.causal = bool(model.causal)
+        self.mixer = build_mixer(model.mixer, model.sizes, form, **factory)
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        y: Tensor = self.mixer(x, padding_mask, self.causal)
+        return y
+
+
 class Norm(Declared):
     """Layer norm over the channels."""
 
@@ -61,7 +74,7 @@ class Stack(Declared):
 
     def __init__(self, model: Model, form: str, **factory: Any) -> None:
         super().__init__(model.embedding_parameters(), **factory)
-        self.causal = model.causal
+        self.causal = bool(model.causal)
         self.blocks = nn.ModuleList(Block(model, form, **factory) for _ in range(model.layers))
         self.final_norm = Norm(model.sizes.d_model, **factory)
 
@@ -76,9 +89,7 @@ class Stack(Declared):
 def build_model(model: Model, form: str, **factory: Any) -> nn.Module:
     """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
     model.check()
-    if model.is_stack:
-        return Stack(model, form, **factory)
-    return build_mixer(model.mixer, model.sizes, form, **factory)
+    return (Stack if model.is_stack else Bare)(model, form, **factory)
 
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Module:

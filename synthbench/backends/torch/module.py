@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -56,6 +57,12 @@ class MixerModule(Declared):
         return self._function(self.tensors(), x, padding_mask, causal)
 
 
+def from_array(array: Array) -> Tensor:
+    """A tensor over the array's memory, or over a copy where PyTorch cannot take it as it is."""
+    usable = array.flags.writeable and array.flags.c_contiguous
+    return torch.from_numpy(array if usable else np.array(array, order="C"))
+
+
 def named_tensors(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and constants of a module by name."""
     return dict(module.named_parameters()) | dict(module.named_buffers())
@@ -64,10 +71,10 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
 def load(module: nn.Module, declared: Mapping[str, Parameter], start: Mapping[str, Array]) -> None:
     """Copy start values into a module that must hold exactly the declared names and shapes.
 
-    Raises SynthbenchError naming the first difference.
+    Raises ShapeError naming the first difference.
     """
     held = {name: tuple(tensor.shape) for name, tensor in named_tensors(module).items()}
-    check_declared(held, {name: p.shape for name, p in declared.items()}, "torch")
+    check_declared(held, {name: p.shape for name, p in declared.items()}, "the torch module")
     with torch.no_grad():
         for name, tensor in named_tensors(module).items():
-            tensor.copy_(torch.from_numpy(start[name]))
+            tensor.copy_(from_array(start[name]))

@@ -59,6 +59,11 @@ class TorchStep:
         states = self.optimizer.state.values()
         return total_bytes(v for state in states for v in state.values() if torch.is_tensor(v))
 
+    @property
+    def gradient_bytes(self) -> int:
+        """Bytes of the gradients of the last step, held until the next one drops them."""
+        return total_bytes(p.grad for p in self.module.parameters() if p.grad is not None)
+
     def compile(self) -> None:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
         if self.compiled:

@@ -1,0 +1,243 @@
+"""Parity before speed: a framework's outputs and gradients against the NumPy reference.
+
+Outputs are compared element by element, in units of the largest reference value. Gradients are
+compared along a random direction of each parameter with the central difference of the loss of the
+NumPy reference in float64, in units of that parameter's gradient (or a hundredth of the largest,
+whichever is more: a gradient that is zero by symmetry is all rounding). No second framework is
+needed, so a process checks its cell with only its own framework loaded.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
+from synthbench.errors import ShapeError, UnsupportedError
+from synthbench.measure.inputs import random_batch
+from synthbench.mixers.base import Array, Sizes
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
+from synthbench.models.start import start_values
+from synthbench.models.training import cross_entropy
+from synthbench.store import Parity
+from synthbench.suites.cell import Cell
+
+# Outputs, in units of the largest value: float32 and float64 as rounding allows, bfloat16 by its
+# eight bits. Gradients: float64 is limited by the central difference itself; in bfloat16 a relu
+# near zero opens or shuts by rounding.
+FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2}
+GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25}
+DIFFERENCE = 1e-6
+SMALL = {"d_model": 16, "heads": 4, "max_len": 12}
+SHORTER = 9
+BATCH = 4
+
+
+@dataclass(frozen=True)
+class Case:
+    """One small input: which masks, and which length."""
+
+    name: str
+    seq_len: int
+    padded: bool
+    causal: bool
+
+
+def cases(model: Model) -> Iterator[Case]:
+    """{no mask, padding, causal, both} x {L = N, L < N}, less what the mixer cannot do."""
+    for causal in (False, True):
+        try:
+            replace(model, causal=causal).check()
+        except UnsupportedError:
+            continue
+        for padded in (False, True):
+            masks = "+".join(["padding"] * padded + ["causal"] * causal) or "no mask"
+            for seq_len in (model.sizes.max_len, min(SHORTER, model.sizes.max_len - 1)):
+                yield Case(f"{masks}, L={seq_len}", seq_len, padded, causal)
+
+
+def small_model(variant: str, **sizes: Any) -> Model:
+    """A bare mixer at a small size; FD(a, b) decides max_len itself."""
+    mixer = parse(variant)
+    model = Model("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
+    try:
+        model.check()
+    except ShapeError:
+        factors = [(c.a, c.b) for c in getattr(mixer, "components", ()) if hasattr(c, "factors")]
+        a, b = factors[0] if factors else (None, None)
+        if a is None and b is None:
+            raise
+        max_len = (a or 2) * (b or 2)
+        model = replace(model, sizes=Sizes.of(**{**SMALL, **sizes, "max_len": max_len}))
+        model.check()
+    return model
+
+
+def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
+    """Start values moved off their symmetric points: no bias or alpha is zero."""
+    start = start_values(model.parameters(), seed)
+    noise = np.random.default_rng(seed + 1)
+    return {
+        name: value + 0.1 * noise.standard_normal(value.shape, dtype=np.float32)
+        for name, value in start.items()
+    }
+
+
+def case_batch(model: Model, case: Case, seed: int = 0) -> Batch:
+    """A batch of four; padded: one whole, one padded after, one before, one of padding alone."""
+    batch = random_batch(model, BATCH, case.seq_len, seed)
+    if not case.padded:
+        return batch
+    mask = np.ones((BATCH, case.seq_len), dtype=bool)
+    mask[1, case.seq_len // 2 :] = False
+    mask[2, : case.seq_len // 3] = False
+    mask[3] = False
+    return replace(batch, padding_mask=mask)
+
+
+def collect(
+    framework: str,
+    variant: str,
+    dtype: str = "float32",
+    form: str = "auto",
+    seed: int = 0,
+    head_dim: int | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Outputs, loss and gradients of every case in one framework, and the NumPy reference.
+
+    Returns case name -> {"forward", "loss", "gradients", "reference"}; reference is None where the
+    mixer gives none.
+    """
+    backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
+    model = small_model(variant, head_dim=head_dim)
+    start = random_parameters(model, seed)
+    collected = {}
+    for case in cases(model):
+        cased = replace(model, causal=case.causal)
+        batch = case_batch(cased, case, seed)
+        got = backend.gradients(cased, start, Setting(dtype=dtype, form=form), batch)
+        reference = reference_outputs(cased, start, batch) if has_reference(cased) else None
+        collected[case.name] = {
+            "forward": got.outputs,
+            "loss": got.loss,
+            "gradients": got.gradients,
+            "reference": reference,
+        }
+    return collected
+
+
+def parity_key(cell: Cell) -> str:
+    """Cells with the same key share one check: length, batch and width do not change the code."""
+    return "|".join((cell.framework, cell.variant, cell.model, cell.dtype, cell.device,
+                     cell.form, cell.compile))  # fmt: skip
+
+
+def check_cell(backend: Backend, cell: Cell) -> Parity:
+    """Check the cell's variant, model kind, dtype, device and form on a small input."""
+    bare = small_model(cell.variant, head_dim=None if cell.head_dim is None else 8)
+    stack = {} if cell.model == "mixer" else {"layers": 2, "feed_forward": 24, "vocabulary": 40}
+    model = Model(cell.model, bare.mixer, bare.sizes, **stack)  # type: ignore[arg-type]
+    model.check()
+    start = random_parameters(model)
+    batch = random_batch(model, 2, min(SHORTER, model.sizes.max_len))
+    setting = Setting(dtype=cell.dtype, device=cell.device, form=cell.form, compile=cell.compile)
+    if not has_reference(model):
+        return Parity(
+            against="none: the mixer gives no reference",
+            forward=None,
+            gradient=None,
+            tolerance=FORWARD_TOLERANCE[cell.dtype],
+            passed=True,
+        )
+    forward, gradient = errors(backend, model, start, setting, batch)
+    tolerance, gradient_tolerance = FORWARD_TOLERANCE[cell.dtype], GRADIENT_TOLERANCE[cell.dtype]
+    return Parity(
+        against="numpy",
+        forward=forward,
+        gradient=gradient,
+        tolerance=tolerance,
+        gradient_tolerance=gradient_tolerance,
+        # `not >` would let a NaN pass
+        passed=bool(forward <= tolerance and gradient <= gradient_tolerance),
+    )
+
+
+def errors(
+    backend: Backend, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+) -> tuple[float, float]:
+    """(forward, gradient) errors against the NumPy reference.
+
+    bfloat16 gradients are compared whole with float32 ones of the same framework, which are
+    compared with the reference: a difference of few bits says nothing along one direction.
+    """
+    got = backend.gradients(model, start, setting, batch)
+    forward = relative_error(got.outputs, reference_outputs(model, start, batch))
+    if setting.dtype != "bfloat16":
+        return forward, gradient_error(model, start, batch, got)
+    wide = backend.gradients(model, start, replace(setting, dtype="float32"), batch)
+    exact = gradient_error(model, start, batch, wide)
+    if not exact <= GRADIENT_TOLERANCE["float32"]:
+        return forward, float("inf")
+    difference = sum(float(np.sum((got.gradients[n] - g) ** 2)) for n, g in wide.gradients.items())
+    norm = sum(float(np.sum(g**2)) for g in wide.gradients.values())
+    return forward, float(np.sqrt(difference / norm)) if norm else 0.0
+
+
+def gradient_error(
+    model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients
+) -> float:
+    """The largest error of a directional derivative, see the module's first lines."""
+    generator = np.random.default_rng(0)
+    wide = {name: value.astype(np.float64) for name, value in start.items()}
+    norms = {name: float(np.linalg.norm(g)) for name, g in got.gradients.items()}
+    floor = 1e-2 * max(norms.values(), default=0.0)
+    worst = 0.0
+    for name, gradient in got.gradients.items():
+        direction = generator.standard_normal(gradient.shape)
+        losses = []
+        for sign in (1, -1):
+            moved = {**wide, name: wide[name] + sign * DIFFERENCE * direction}
+            outputs = reference_outputs(model, moved, batch)
+            losses.append(cross_entropy(outputs, batch.targets, batch.padding_mask))
+        difference = (losses[0] - losses[1]) / (2 * DIFFERENCE)
+        error = abs(difference - float(np.sum(gradient * direction)))
+        scale = max(norms[name], floor)
+        worst = max(worst, error / scale if scale else error)
+        if not np.isfinite(error):
+            return float("inf")
+    return worst
+
+
+def has_reference(model: Model) -> bool:
+    """Whether the model's mixer gives a NumPy reference."""
+    return model.mixer.has_reference
+
+
+def reference_outputs(model: Model, start: Mapping[str, Array], batch: Batch) -> Array:
+    """The NumPy reference in float64."""
+    wide = {name: value.astype(np.float64) for name, value in start.items()}
+    inputs = batch.inputs if model.is_stack else batch.inputs.astype(np.float64)
+    return model.reference(wide, inputs, batch.padding_mask)
+
+
+def gradient_difference(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+    """The largest difference of two sets of gradients, each parameter in units of its largest
+    value (or a hundredth of the largest of all, whichever is more)."""
+    largest = {name: float(np.abs(g).max()) for name, g in want.items()}
+    floor = 1e-2 * max(largest.values(), default=0.0)
+    errors = (relative_error(got[n], g, max(largest[n], floor)) for n, g in want.items())
+    return max(errors, default=0.0)
+
+
+def relative_error(got: Array, want: Array, scale: float | None = None) -> float:
+    """max |got - want| in units of `scale`, by default of max |want|; infinite for a NaN."""
+    scale = float(np.abs(want).max()) if scale is None else scale
+    error = float(np.abs(got.astype(np.float64) - want).max()) if want.size else 0.0
+    if not np.isfinite(error):
+        return float("inf")
+    return error / scale if scale else error

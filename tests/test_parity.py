@@ -1,0 +1,98 @@
+"""Both frameworks compute what the NumPy reference computes, with every mask and option."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import synthbench
+from synthbench.measure import parity
+from synthbench.mixers.base import Array
+from synthbench.mixers.notation import parse
+from tests.variants import VARIANTS
+
+FRAMEWORKS = ("torch", "jax")
+TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
+SIZES = {"heads": parity.SMALL["heads"], "max_len": parity.SMALL["max_len"]}
+
+
+def require_parity(variant: str, dtype: str, head_dim: int | None = None) -> None:
+    torch, jax = (parity.collect(f, variant, dtype, head_dim=head_dim) for f in FRAMEWORKS)
+    assert torch.keys() == jax.keys()
+    assert len(torch) == (4 if parse(variant).name == "linformer" else 8)
+    model = parity.small_model(variant, head_dim=head_dim)
+    trained = {name for name, p in model.parameters().items() if p.trainable}
+    for case in torch:
+        for got in (torch[case], jax[case]):
+            error = parity.relative_error(got["forward"], got["reference"])
+            assert error <= TOLERANCE[dtype], f"{case}: forward is off by {error}"
+            assert got["gradients"].keys() == trained
+        difference = parity.gradient_difference(torch[case]["gradients"], jax[case]["gradients"])
+        assert difference <= TOLERANCE[dtype], f"{case}: gradients differ by {difference}"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_outputs_and_gradients_agree(variant: str, dtype: str) -> None:
+    require_parity(variant, dtype)
+
+
+@pytest.mark.parametrize("variant", ["V", "R", "D(tie_query=true)+V", "FD", "linformer", "conv"])
+def test_head_dim_apart_from_d_over_heads(variant: str) -> None:
+    require_parity(variant, "float64", head_dim=7)
+
+
+@pytest.mark.parametrize("framework", ["numpy", *FRAMEWORKS])
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_masks_hide_what_they_should(variant: str, framework: str) -> None:
+    """A later token changes no earlier output; garbage in padding changes no real output."""
+    L, first_hidden = 10, 6
+    parameters = synthbench.initialize(variant, d_model=16, seed=3, **SIZES)
+    x = np.random.default_rng(0).standard_normal((2, L, 16))
+    changed = x.copy()
+    changed[:, first_hidden:] = 1e3
+    mask = np.ones((2, L), dtype=bool)
+    mask[:, first_hidden:] = False
+
+    def outputs(x: Array, **masks: object) -> Array:
+        return synthbench.apply(
+            variant, parameters, x, framework=framework, dtype="float64", **SIZES, **masks
+        )[:, :first_hidden]
+
+    hidden = [{"padding_mask": mask}]
+    if parse(variant).name == "linformer":
+        with pytest.raises(synthbench.SynthbenchError, match="causal"):
+            outputs(x, causal=True)
+    else:
+        hidden.append({"causal": True})
+    for masks in hidden:
+        np.testing.assert_allclose(
+            outputs(x, **masks), outputs(changed, **masks), rtol=1e-12, atol=1e-12
+        )
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check can fail: another reference, by one part in a thousand, is no parity."""
+    import importlib
+
+    from synthbench.backends.base import BACKENDS
+    from synthbench.mixers.dot_product import DotProduct
+    from synthbench.suites.cell import Cell
+
+    backend = importlib.import_module(BACKENDS[framework])
+    cell = Cell(
+        variant="V", framework=framework, mode="train", seq_len=8, batch=1, model="mixer",
+        d_model=16, heads=4, max_len=8, compile="eager" if framework == "torch" else "compiled",
+    )  # fmt: skip
+    sound = parity.check_cell(backend, cell)
+    assert sound.passed and sound.forward is not None and sound.forward < 2e-5
+    original = DotProduct.reference
+
+    def off(self: DotProduct, *args: object, **kwargs: object) -> Array:
+        return original(self, *args, **kwargs) * 1.001  # type: ignore[arg-type]
+
+    monkeypatch.setattr(DotProduct, "reference", off)
+    planted = parity.check_cell(backend, cell)
+    assert not planted.passed
+    assert planted.gradient is not None and planted.gradient > planted.gradient_tolerance
