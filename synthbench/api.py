@@ -76,9 +76,7 @@ def apply(
     _require_known("dtype", dtype, ("float32", "bfloat16", "float64"))
     _require_known("form", form, ("auto", "fused", "reference"))
     values = {name: np.asarray(value) for name, value in parameters.items()}
-    sizes = Sizes.of(
-        d_model=x.shape[2], heads=heads, max_len=max_len, head_dim=_head_dim(values)
-    )
+    sizes = Sizes.of(d_model=x.shape[2], heads=heads, max_len=max_len, head_dim=_head_dim(values))
     sizes.require_length(x.shape[1])
     mixer.check(sizes, causal=causal)
     check_declared(

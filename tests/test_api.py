@@ -39,7 +39,9 @@ def test_nothing_given_is_changed() -> None:
 
 
 def test_initialize_is_reproducible_and_seeded() -> None:
-    first, again, other = (synthbench.initialize("D+V", d_model=16, seed=s, **SIZES) for s in (0, 0, 1))
+    first, again, other = (
+        synthbench.initialize("D+V", d_model=16, seed=seed, **SIZES) for seed in (0, 0, 1)
+    )
     for name, value in first.items():
         assert value.dtype == np.float32
         np.testing.assert_array_equal(value, again[name])

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
 import synthbench
 from synthbench.measure import parity
+from synthbench.measure.small import SMALL, small_model
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
 from tests.variants import VARIANTS
 
 FRAMEWORKS = ("torch", "jax")
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
-SIZES = {"heads": parity.SMALL["heads"], "max_len": parity.SMALL["max_len"]}
+SIZES: dict[str, Any] = {"heads": SMALL["heads"], "max_len": SMALL["max_len"]}
 
 
 def require_parity(variant: str, dtype: str, head_dim: int | None = None) -> None:
     torch, jax = (parity.collect(f, variant, dtype, head_dim=head_dim) for f in FRAMEWORKS)
     assert torch.keys() == jax.keys()
     assert len(torch) == (4 if parse(variant).name == "linformer" else 8)
-    model = parity.small_model(variant, head_dim=head_dim)
+    model = small_model(variant, head_dim=head_dim)
     trained = {name for name, p in model.parameters().items() if p.trainable}
     for case in torch:
         for got in (torch[case], jax[case]):
@@ -54,12 +57,12 @@ def test_masks_hide_what_they_should(variant: str, framework: str) -> None:
     mask = np.ones((2, L), dtype=bool)
     mask[:, first_hidden:] = False
 
-    def outputs(x: Array, **masks: object) -> Array:
+    def outputs(x: Array, **masks: Any) -> Array:
         return synthbench.apply(
             variant, parameters, x, framework=framework, dtype="float64", **SIZES, **masks
         )[:, :first_hidden]
 
-    hidden = [{"padding_mask": mask}]
+    hidden: list[dict[str, Any]] = [{"padding_mask": mask}]
     if parse(variant).name == "linformer":
         with pytest.raises(synthbench.SynthbenchError, match="causal"):
             outputs(x, causal=True)
@@ -78,12 +81,13 @@ def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPat
 
     from synthbench.backends.base import BACKENDS
     from synthbench.mixers.dot_product import DotProduct
-    from synthbench.suites.cell import Cell
+    from synthbench.suites.cell import Cell, Framework
 
     backend = importlib.import_module(BACKENDS[framework])
     cell = Cell(
-        variant="V", framework=framework, mode="train", seq_len=8, batch=1, model="mixer",
-        d_model=16, heads=4, max_len=8, compile="eager" if framework == "torch" else "compiled",
+        variant="V", framework=cast(Framework, framework), mode="train", model="mixer",
+        seq_len=8, batch=1, d_model=16, heads=4, max_len=8,
+        compile="eager" if framework == "torch" else "compiled",
     )  # fmt: skip
     sound = parity.check_cell(backend, cell)
     assert sound.passed and sound.forward is not None and sound.forward < 2e-5
@@ -95,4 +99,5 @@ def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(DotProduct, "reference", off)
     planted = parity.check_cell(backend, cell)
     assert not planted.passed
-    assert planted.gradient is not None and planted.gradient > planted.gradient_tolerance
+    assert planted.gradient is not None and planted.gradient_tolerance is not None
+    assert planted.gradient > planted.gradient_tolerance

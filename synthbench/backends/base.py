@@ -116,7 +116,7 @@ class Backend(Protocol):
         """Every device this framework sees; starts the framework's runtime."""
 
     def require_device(self, device: str) -> None:
-        """Raise FrameworkMissingError (what it sees, what to install) unless the device is there."""
+        """Raise FrameworkMissingError, saying what it sees, unless the device is there."""
 
     def set_threads(self, threads: int) -> None:
         """Bound the threads of one operation; call before the first operation."""
@@ -124,7 +124,7 @@ class Backend(Protocol):
     def build(
         self, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
     ) -> Step:
-        """Build the model with these start values and a step of `mode` (forward, train) on `batch`."""
+        """Build the model with these start values, and a step (forward, train) on `batch`."""
 
     def apply(
         self,

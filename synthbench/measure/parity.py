@@ -10,19 +10,23 @@ needed, so a process checks its cell with only its own framework loaded.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
 
 from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
-from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Array, Sizes
-from synthbench.mixers.notation import parse
+from synthbench.measure.small import (
+    SHORTER,
+    case_batch,
+    cases,
+    random_parameters,
+    small_model,
+)
+from synthbench.mixers.base import Array
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
 from synthbench.models.training import cross_entropy
 from synthbench.store import Parity
 from synthbench.suites.cell import Cell
@@ -33,71 +37,6 @@ from synthbench.suites.cell import Cell
 FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2}
 GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25}
 DIFFERENCE = 1e-6
-SMALL = {"d_model": 16, "heads": 4, "max_len": 12}
-SHORTER = 9
-BATCH = 4
-
-
-@dataclass(frozen=True)
-class Case:
-    """One small input: which masks, and which length."""
-
-    name: str
-    seq_len: int
-    padded: bool
-    causal: bool
-
-
-def cases(model: Model) -> Iterator[Case]:
-    """{no mask, padding, causal, both} x {L = N, L < N}, less what the mixer cannot do."""
-    for causal in (False, True):
-        try:
-            replace(model, causal=causal).check()
-        except UnsupportedError:
-            continue
-        for padded in (False, True):
-            masks = "+".join(["padding"] * padded + ["causal"] * causal) or "no mask"
-            for seq_len in (model.sizes.max_len, min(SHORTER, model.sizes.max_len - 1)):
-                yield Case(f"{masks}, L={seq_len}", seq_len, padded, causal)
-
-
-def small_model(variant: str, **sizes: Any) -> Model:
-    """A bare mixer at a small size; FD(a, b) decides max_len itself."""
-    mixer = parse(variant)
-    model = Model("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
-    try:
-        model.check()
-    except ShapeError:
-        factors = [(c.a, c.b) for c in getattr(mixer, "components", ()) if hasattr(c, "factors")]
-        a, b = factors[0] if factors else (None, None)
-        if a is None and b is None:
-            raise
-        max_len = (a or 2) * (b or 2)
-        model = replace(model, sizes=Sizes.of(**{**SMALL, **sizes, "max_len": max_len}))
-        model.check()
-    return model
-
-
-def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
-    """Start values moved off their symmetric points: no bias or alpha is zero."""
-    start = start_values(model.parameters(), seed)
-    noise = np.random.default_rng(seed + 1)
-    return {
-        name: value + 0.1 * noise.standard_normal(value.shape, dtype=np.float32)
-        for name, value in start.items()
-    }
-
-
-def case_batch(model: Model, case: Case, seed: int = 0) -> Batch:
-    """A batch of four; padded: one whole, one padded after, one before, one of padding alone."""
-    batch = random_batch(model, BATCH, case.seq_len, seed)
-    if not case.padded:
-        return batch
-    mask = np.ones((BATCH, case.seq_len), dtype=bool)
-    mask[1, case.seq_len // 2 :] = False
-    mask[2, : case.seq_len // 3] = False
-    mask[3] = False
-    return replace(batch, padding_mask=mask)
 
 
 def collect(
@@ -188,9 +127,7 @@ def errors(
     return forward, float(np.sqrt(difference / norm)) if norm else 0.0
 
 
-def gradient_error(
-    model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients
-) -> float:
+def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients) -> float:
     """The largest error of a directional derivative, see the module's first lines."""
     generator = np.random.default_rng(0)
     wide = {name: value.astype(np.float64) for name, value in start.items()}

@@ -130,8 +130,12 @@ class Attention(Mixer):
         mixed = mix(logits, p.get("alpha"))
         weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
         value = project(x, p["value"], p.get("value_bias"))
-        heads = np.einsum("bhlm,bmhk->blhk", np.broadcast_to(
-            weights, (x.shape[0], *weights.shape[1:])), value, optimize=True)
+        heads = np.einsum(
+            "bhlm,bmhk->blhk",
+            np.broadcast_to(weights, (x.shape[0], *weights.shape[1:])),
+            value,
+            optimize=True,
+        )
         y = np.einsum("blhk,hkd->bld", heads, p["output"], optimize=True)
         return add_bias(y, p.get("output_bias"))
 

@@ -52,9 +52,9 @@ class Dense(Component):
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         d, H, k, N = sizes.d_model, sizes.heads, self.width(sizes), sizes.max_len
         logits_shape = (k, N) if self.sharing == "heads" else (H, k, N)
-        declared = {} if self.tie_query else {
-            "dense.hidden": Parameter((d, H, k), xavier(d, H * k))
-        }
+        declared = (
+            {} if self.tie_query else {"dense.hidden": Parameter((d, H, k), xavier(d, H * k))}
+        )
         return declared | {"dense.logits": Parameter(logits_shape, xavier(k, N))}
 
     def biases(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:

@@ -66,7 +66,7 @@ class FactorizedDense(Component):
         d, H, k = sizes.d_model, sizes.heads, sizes.head_dim
         a, b = self.factors(sizes)
         hidden = Parameter((d, H, k), xavier(d, H * k))
-        return {name: hidden for name in self.hidden_names} | {
+        return dict.fromkeys(self.hidden_names, hidden) | {
             "factorized_dense.a": Parameter((H, k, a), xavier(k, a)),
             "factorized_dense.b": Parameter((H, k, b), xavier(k, b)),
         }
@@ -74,7 +74,7 @@ class FactorizedDense(Component):
     def biases(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
         H, k = sizes.heads, sizes.head_dim
         a, b = self.factors(sizes)
-        hidden = {name: (H, k) for name in self.hidden_names}
+        hidden = dict.fromkeys(self.hidden_names, (H, k))
         return {**hidden, "factorized_dense.a": (H, a), "factorized_dense.b": (H, b)}
 
     def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:

@@ -41,7 +41,7 @@ class GatedConvolution(Mixer):
         require_choice(self.name, "layout", self.layout, ("paper", "mesh"))
 
     def groups(self, sizes: Sizes) -> int:
-        """Kernels that differ: `heads`, each for a contiguous group of channels, or one a channel."""
+        """How many kernels differ: one a group of channels (`heads` groups), or one a channel."""
         return sizes.d_model if self.layout == "mesh" else sizes.heads
 
     def check(self, sizes: Sizes, *, causal: bool = False) -> None:

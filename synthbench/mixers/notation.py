@@ -191,9 +191,7 @@ class _Parser:
 
     def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
         """Check the options against the declared ones and the types of their defaults."""
-        defaults = {
-            f.name: f.default for f in dataclasses.fields(cls) if f.name != "components"
-        }
+        defaults = {f.name: f.default for f in dataclasses.fields(cls) if f.name != "components"}
         for option, value in options.items():
             if option not in defaults:
                 owner = getattr(cls, "label", None) or getattr(cls, "name", cls.__name__)

@@ -16,5 +16,6 @@ def require_choice(owner: str, option: str, value: Any, choices: tuple[str, ...]
 def require_positive(owner: str, **values: int | None) -> None:
     """Raise NotationError unless each value is a whole number of at least 1 (None passes)."""
     for option, value in values.items():
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and not (whole and value >= 1):
             raise NotationError(f"{owner}: {option} is {value!r}; use a whole number of at least 1")

@@ -11,7 +11,7 @@ from synthbench.mixers.base import Array
 
 @dataclass(frozen=True)
 class Adam:
-    """Adam (Kingma and Ba 2015) without weight decay, as torch.optim.Adam and optax.adam have it."""
+    """Adam (Kingma and Ba 2015) without weight decay, as torch.optim and optax have it."""
 
     learning_rate: float = 1e-3
     b1: float = 0.9

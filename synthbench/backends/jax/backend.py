@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy
-from synthbench.backends.jax.module import DTYPES, load, named_parameters
+from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
@@ -103,7 +104,7 @@ def to_numpy(array: jax.Array) -> Array:
     """An array on the host, bfloat16 widened to float32."""
     if array.dtype == jnp.bfloat16:
         array = array.astype(jnp.float32)
-    return jax.device_get(array)  # type: ignore[no-any-return]
+    return jax.device_get(array)
 
 
 def apply(
@@ -125,7 +126,7 @@ def apply(
         graph, state = nnx.split(module)
 
         @jax.jit
-        def forward(state: nnx.State, x: jax.Array, mask: jax.Array | None) -> jax.Array:
+        def forward(state: Any, x: jax.Array, mask: jax.Array | None) -> jax.Array:
             y: jax.Array = nnx.merge(graph, state)(x, mask, causal)
             return y
 
@@ -139,11 +140,11 @@ def gradients(
     with precision(setting.dtype):
         module = load_model(model, start, setting)
         inputs, targets, mask = to_arrays(batch, setting)
-        graph, trained, constants = nnx.split(module, nnx.Param, ...)
+        graph, trained, constants = split(module)
 
         @jax.jit
-        def run(trained: nnx.State) -> tuple[tuple[jax.Array, jax.Array], nnx.State]:
-            def loss_of(trained: nnx.State) -> tuple[jax.Array, jax.Array]:
+        def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
+            def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)
                 return cross_entropy(outputs, targets, mask), outputs
 

@@ -32,7 +32,7 @@ def ragged_dot_general(eqn: Any) -> int:
 
 def _pairs(eqn: Any, *, taken: tuple[int, ...]) -> int:
     left, right = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
-    return prod(left) * prod(size for axis, size in enumerate(right) if axis not in taken)
+    return int(prod(left) * prod(size for axis, size in enumerate(right) if axis not in taken))
 
 
 def conv_general_dilated(eqn: Any) -> int:
@@ -65,7 +65,7 @@ def attention_backward(eqn: Any) -> int:
 def _attention_products(eqn: Any, out: tuple[int, ...], *, keys: int, values: int) -> int:
     query, key = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
     length = key[1] if eqn.params["layout"] == 0 else key[2]  # 0: BTNH, 1: BNTH
-    return length * (keys * prod(query) + values * prod(out))
+    return int(length * (keys * prod(query) + values * prod(out)))
 
 
 RULES: dict[str, Rule] = {

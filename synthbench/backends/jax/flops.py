@@ -56,9 +56,7 @@ def trace(function: Callable[..., object], *args: Any) -> TracedFlops:
     closed = jax.make_jaxpr(function)(*args)
     live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
     count = _walk(live)
-    return TracedFlops(
-        tool="jaxpr walk", flops=2 * count.products, uncounted=dict(count.unknown)
-    )
+    return TracedFlops(tool="jaxpr walk", flops=2 * count.products, uncounted=dict(count.unknown))
 
 
 def compiler_flops(compiled: Any) -> float | None:
@@ -144,9 +142,7 @@ def _trips(eqn: Any) -> int | None:
     steps = [
         each.invars[1]
         for each in body.eqns
-        if each.primitive.name == "add"
-        and updated in each.outvars
-        and each.invars[0] is carried
+        if each.primitive.name == "add" and updated in each.outvars and each.invars[0] is carried
     ]
     if isinstance(limit, Literal):
         end = limit

@@ -20,9 +20,7 @@ def plan(compiled: Any) -> MemoryPlan | None:
     if analysis is None:
         return None
     added = int(
-        analysis.output_size_in_bytes
-        + analysis.temp_size_in_bytes
-        - analysis.alias_size_in_bytes
+        analysis.output_size_in_bytes + analysis.temp_size_in_bytes - analysis.alias_size_in_bytes
     )
     return MemoryPlan(
         tool="XLA memory analysis",

@@ -64,6 +64,13 @@ class MixerModule(Declared):
         return self._function(self.tensors(), x, padding_mask, causal)
 
 
+def split(module: nnx.Module) -> tuple[Any, Any, Any]:
+    """(graph, trained parameters, everything else) of a module, for nnx.merge."""
+    graph, trained, *others = nnx.split(module, nnx.Param, ...)
+    (constants,) = others
+    return graph, trained, constants
+
+
 def named_parameters(state: Any) -> dict[str, Any]:
     """The values of a state (or of gradients shaped like one) by declared name."""
     return {name_of(path): variable[...] for path, variable in nnx.to_flat_state(state)}

@@ -11,6 +11,7 @@ from flax import nnx
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
+from synthbench.backends.jax.module import split
 from synthbench.backends.jax.precision import precision
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
@@ -39,7 +40,7 @@ class JaxStep:
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.setting = setting
-        graph, trained, constants = nnx.split(module, nnx.Param, ...)
+        graph, trained, constants = split(module)
         self.parameters, treedef = jax.tree.flatten(trained)
         self.constants, constants_treedef = jax.tree.flatten(constants)
         self.parameter_count = sum(p.size for p in self.parameters)

@@ -119,7 +119,8 @@ def gradients(
     inputs, targets, mask = to_tensors(batch, setting)
     outputs = module(inputs, mask)
     loss = cross_entropy(outputs, targets, mask)
-    loss.backward()
+    if loss.requires_grad:  # not for a mixer without parameters
+        loss.backward()
     found = {
         name: to_numpy(torch.zeros_like(p) if p.grad is None else p.grad)
         for name, p in named_tensors(module).items()

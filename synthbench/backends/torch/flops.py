@@ -11,24 +11,18 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from math import prod
 from typing import Any
 
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
-from torch.utils.flop_counter import (
-    FlopCounterMode,
-    sdpa_backward_flop_count,
-    sdpa_flop_count,
-)
+from torch.utils.flop_counter import FlopCounterMode
 
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.torch.contractions import HANDLES
+from synthbench.backends.torch.formulas import FORMULAS
 from synthbench.backends.torch.free_operations import is_free
-
-Shape = tuple[int, ...]
 
 
 def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
@@ -100,12 +94,10 @@ class _Operations(TorchDispatchMode):
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.times: Counter[tuple[Any, str]] = Counter()
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         packet = getattr(func, "overloadpacket", func)
         name = func.name() if callable(getattr(func, "name", None)) else str(func)
         self.times[packet, name.split(".")[0]] += 1
@@ -116,7 +108,7 @@ class _Operations(TorchDispatchMode):
 def _quiet() -> Iterator[None]:
     """Hide what torch.jit says of tracing and of itself: the trace is only counted, never run."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
+        warnings.filterwarnings("ignore", category=torch.jit._trace.TracerWarning)
         warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
         yield
 
@@ -168,65 +160,3 @@ def _unchanged(module: nn.Module, leaves: list[Any]) -> Iterator[None]:
 
 def _is_tensor(value: object) -> bool:
     return isinstance(value, torch.Tensor)
-
-
-def _attention(query: Shape, key: Shape, value: Shape, *_: Any, **__: Any) -> int:
-    return int(sdpa_flop_count(query, key, value))
-
-
-def _attention_backward(
-    gradient: Shape, query: Shape, key: Shape, value: Shape, *_: Any, **__: Any
-) -> int:
-    return int(sdpa_backward_flop_count(gradient, query, key, value))
-
-
-def _convolution_backward(
-    gradient: Shape,
-    image: Shape,
-    weight: Shape,
-    bias_sizes: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    transposed: bool,
-    output_padding: Any,
-    groups: int,
-    output_mask: tuple[bool, bool, bool],
-    **_: Any,
-) -> int:
-    """Each gradient asked for, of the image and of the weight, costs what the forward pass cost.
-
-    torch's own formula takes the weight's gradient for a dense one, `groups` times too much.
-    """
-    positions = prod((image if transposed else gradient)[2:])
-    forward = 2 * image[0] * prod(weight) * positions
-    return forward * (bool(output_mask[0]) + bool(output_mask[1]))
-
-
-def _matrix_vector(matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
-    return 2 * prod(matrix)
-
-
-def _add_matrix_vector(start: Shape, matrix: Shape, vector: Shape, *_: Any, **__: Any) -> int:
-    return 2 * prod(matrix)
-
-
-def _add_batch_product(start: Shape, left: Shape, right: Shape, *_: Any, **__: Any) -> int:
-    return 2 * prod(left) * right[-1]
-
-
-aten = torch.ops.aten
-FORMULAS: dict[Any, Callable[..., int]] = {
-    aten.convolution_backward: _convolution_backward,
-    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-    aten.dot: _matrix_vector,
-    aten.vdot: _matrix_vector,
-    aten.mv: _matrix_vector,
-    aten.addmv: _add_matrix_vector,
-    aten.addmv_: _add_matrix_vector,
-    aten.addbmm: _add_batch_product,
-    aten.addbmm_: _add_batch_product,
-    aten.addmm_: _add_batch_product,
-    aten.baddbmm_: _add_batch_product,
-}

@@ -14,6 +14,7 @@ FREE = frozenset(
     _assert_async _assert_tensor_metadata _cast_Double _cast_Float _conj_copy _cummax_helper
     _cummin_helper _efficientzerotensor _embedding_bag _fused_adagrad _fused_adam _fused_adamw
     _fused_dropout _fused_rms_norm _fused_rms_norm_backward _fused_sdp_choice _fused_sgd
+    _linalg_check_errors
     _fw_primal_copy _index_put_impl _is_all_true _is_any_true _local_scalar_dense _log_softmax
     _log_softmax_backward_data _logcumsumexp _make_dual_copy _masked_scale _masked_softmax
     _masked_softmax_backward _native_batch_norm_legit _native_batch_norm_legit_functional

@@ -37,20 +37,21 @@ def plan(step: Callable[[], object], *, resident_bytes: int = 0) -> MemoryPlan:
 class _Storages(TorchDispatchMode):
     """The storages that operations made while this mode was on: bytes held now and at most."""
 
+    supports_higher_order_operators = True
+
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.made: dict[int, tuple[StorageWeakRef, int]] = {}
         self.held = 0  # may include storages that died since the last sweep
         self.peak = 0
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        with self:  # in inference mode composite operations arrive whole
-            parts = func.decompose(*args, **kwargs)
-        if parts is not NotImplemented:
-            return parts
+        if isinstance(func, torch._ops.OpOverload):
+            with self:  # in inference mode composite operations arrive whole
+                parts = func.decompose(*args, **kwargs)
+            if parts is not NotImplemented:
+                return parts
         # torch.tensor(..) hands lift_fresh what it has just made, out of sight of any mode.
         given = () if func is torch.ops.aten.lift_fresh.default else (args, kwargs)
         there = {storage._cdata for storage in _storages(given)}

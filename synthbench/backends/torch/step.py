@@ -80,7 +80,7 @@ class TorchStep:
             self.function(self.inputs, self.padding_mask), self.targets, self.padding_mask
         )
         if self.optimizer is not None:
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()
             self.optimizer.step()
         return loss.detach()
 

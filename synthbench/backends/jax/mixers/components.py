@@ -16,9 +16,10 @@ from synthbench.backends.jax.mixers import (
     pointwise,
     random,
 )
+from synthbench.backends.jax.mixers.numerics import Given
 from synthbench.mixers.attention import Component
 
-LOGITS: dict[str, Callable[[Any, dict[str, Array], Array, Array | None, bool], Array]] = {
+LOGITS: dict[str, Callable[[Any, Given], Array]] = {
     "dot_product": dot_product.logits,
     "random": random.random,
     "fixed_random": random.fixed_random,
@@ -33,12 +34,6 @@ LOGITS: dict[str, Callable[[Any, dict[str, Array], Array, Array | None, bool], A
 }
 
 
-def logits(
-    component: Component,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def logits(component: Component, given: Given) -> Array:
     """S_n(X) [B or 1, H, L, L] of one component."""
-    return LOGITS[component.name](component, p, x, padding_mask, causal)
+    return LOGITS[component.name](component, given)

@@ -5,30 +5,19 @@ from __future__ import annotations
 import jax
 from jax import Array
 
-from synthbench.backends.jax.mixers.numerics import add_bias, convolve, zero_padded
+from synthbench.backends.jax.mixers.numerics import Given, add_bias, convolve, zero_padded
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
 
 
-def conv(
-    component: Conv,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def conv(component: Conv, given: Given) -> Array:
     """S = conv(X) [B,H,L,L]."""
-    x = zero_padded(x, padding_mask)
-    return convolve_to_logits(x, p["conv.kernel"], p.get("conv.kernel_bias"), causal)
+    p, x = given.p, zero_padded(given.x, given.padding_mask)
+    return convolve_to_logits(x, p["conv.kernel"], p.get("conv.kernel_bias"), given.causal)
 
 
-def conv_relu_conv(
-    component: ConvReluConv,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def conv_relu_conv(component: ConvReluConv, given: Given) -> Array:
     """S = conv2(relu(conv1(X))), the second convolution inside each head [B,H,L,L]."""
+    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
     L = x.shape[1]
     first, second = p["conv_relu_conv.first"], p["conv_relu_conv.second"][..., :L]
     (w1, d, H, k), w2 = first.shape, second.shape[0]
@@ -42,14 +31,9 @@ def conv_relu_conv(
     return cut_bias(rows, p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
 
 
-def bottleneck_conv(
-    component: BottleneckConv,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def bottleneck_conv(component: BottleneckConv, given: Given) -> Array:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
+    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
     hidden = convolve(zero_padded(x, padding_mask), p["bottleneck_conv.first"], causal)
     hidden = jax.nn.relu(add_bias(hidden, p.get("bottleneck_conv.first_bias")))
     hidden = zero_padded(hidden, padding_mask)

@@ -6,23 +6,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers.numerics import add_bias, project
+from synthbench.backends.jax.mixers.numerics import Given, add_bias
 from synthbench.mixers.dense import Dense
 
 
-def logits(
-    component: Dense,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def logits(component: Dense, given: Given) -> Array:
     """S = relu(X hidden) logits [B,H,L,L]."""
-    L = x.shape[1]
-    hidden_name = component.hidden_name
-    hidden = jax.nn.relu(project(x, p[hidden_name], p.get(f"{hidden_name}_bias")))
+    L = given.x.shape[1]
+    hidden = jax.nn.relu(given.project(component.hidden_name))
     equation = "blhk,km->bhlm" if component.sharing == "heads" else "blhk,hkm->bhlm"
-    rows = jnp.einsum(equation, hidden, p["dense.logits"][..., :L])
-    if "dense.logits_bias" not in p:
+    rows = jnp.einsum(equation, hidden, given.p["dense.logits"][..., :L])
+    if "dense.logits_bias" not in given.p:
         return rows
-    return add_bias(rows, p["dense.logits_bias"][..., None, :L])
+    return add_bias(rows, given.p["dense.logits_bias"][..., None, :L])

@@ -5,18 +5,13 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
+from synthbench.backends.jax.mixers.numerics import Given
 from synthbench.mixers.factorized_random import FactorizedRandom
 
 
-def logits(
-    component: FactorizedRandom,
-    p: dict[str, Array],
-    x: Array,
-    padding_mask: Array | None,
-    causal: bool,
-) -> Array:
+def logits(component: FactorizedRandom, given: Given) -> Array:
     """S = left right^T, cut to the length of x [1,H,L,L]."""
-    L = x.shape[1]
-    left = p["factorized_random.left"][:, :L]
-    right = p["factorized_random.right"][:, :L]
+    L = given.x.shape[1]
+    left = given.p["factorized_random.left"][:, :L]
+    right = given.p["factorized_random.right"][:, :L]
     return jnp.einsum("hlr,hmr->hlm", left, right)[None]

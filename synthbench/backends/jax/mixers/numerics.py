@@ -9,6 +9,22 @@ from jax import Array, lax
 from synthbench.mixers.convolution import padding
 
 
+class Given:
+    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal."""
+
+    def __init__(
+        self, p: dict[str, Array], x: Array, padding_mask: Array | None, causal: bool
+    ) -> None:
+        self.p, self.x, self.padding_mask, self.causal = p, x, padding_mask, causal
+        self._projected: dict[str, Array] = {}
+
+    def project(self, name: str) -> Array:
+        """X times the projection `name` [d,H,k], plus its bias if any; made once a pass."""
+        if name not in self._projected:
+            self._projected[name] = project(self.x, self.p[name], self.p.get(f"{name}_bias"))
+        return self._projected[name]
+
+
 def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
     """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
     return add_bias(jnp.einsum("bld,dhk->blhk", x, weight), bias)

@@ -7,10 +7,10 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.numerics import (
+    Given,
     add_bias,
     attention_mask,
     masked_softmax,
-    project,
     softmax,
 )
 from synthbench.mixers.attention import Attention
@@ -24,10 +24,11 @@ def reference(
     causal: bool,
 ) -> Tensor:
     """The equations as written, the weights [B or 1, H, L, L] in memory."""
-    logits = [components.logits(c, p, x, padding_mask, causal) for c in mixer.components]
+    given = Given(p, x, padding_mask, causal)
+    logits = [components.logits(component, given) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
     weights = masked_softmax(mix(logits, p.get("alpha")), mask)
-    value = project(x, p["value"], p.get("value_bias"))
+    value = given.project("value")
     weights = torch.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
     y = torch.einsum("blhk,hkd->bld", heads, p["output"])

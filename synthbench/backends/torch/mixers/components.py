@@ -16,9 +16,10 @@ from synthbench.backends.torch.mixers import (
     pointwise,
     random,
 )
+from synthbench.backends.torch.mixers.numerics import Given
 from synthbench.mixers.attention import Component
 
-LOGITS: dict[str, Callable[[Any, dict[str, Tensor], Tensor, Tensor | None, bool], Tensor]] = {
+LOGITS: dict[str, Callable[[Any, Given], Tensor]] = {
     "dot_product": dot_product.logits,
     "random": random.random,
     "fixed_random": random.fixed_random,
@@ -33,12 +34,6 @@ LOGITS: dict[str, Callable[[Any, dict[str, Tensor], Tensor, Tensor | None, bool]
 }
 
 
-def logits(
-    component: Component,
-    p: dict[str, Tensor],
-    x: Tensor,
-    padding_mask: Tensor | None,
-    causal: bool,
-) -> Tensor:
+def logits(component: Component, given: Given) -> Tensor:
     """S_n(X) [B or 1, H, L, L] of one component."""
-    return LOGITS[component.name](component, p, x, padding_mask, causal)
+    return LOGITS[component.name](component, given)

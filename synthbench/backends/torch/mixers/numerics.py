@@ -9,6 +9,22 @@ from torch import Tensor
 from synthbench.mixers.convolution import padding
 
 
+class Given:
+    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal."""
+
+    def __init__(
+        self, p: dict[str, Tensor], x: Tensor, padding_mask: Tensor | None, causal: bool
+    ) -> None:
+        self.p, self.x, self.padding_mask, self.causal = p, x, padding_mask, causal
+        self._projected: dict[str, Tensor] = {}
+
+    def project(self, name: str) -> Tensor:
+        """X times the projection `name` [d,H,k], plus its bias if any; made once a pass."""
+        if name not in self._projected:
+            self._projected[name] = project(self.x, self.p[name], self.p.get(f"{name}_bias"))
+        return self._projected[name]
+
+
 def project(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
     return add_bias(torch.einsum("bld,dhk->blhk", x, weight), bias)

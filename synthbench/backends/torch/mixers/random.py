@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
+from synthbench.backends.torch.mixers.numerics import Given
 from synthbench.mixers.random import FixedRandom, Random
 
 
-def random(
-    component: Random,
-    p: dict[str, Tensor],
-    x: Tensor,
-    padding_mask: Tensor | None,
-    causal: bool,
-) -> Tensor:
+def random(component: Random, given: Given) -> Tensor:
     """S = the trained logits, cut to the length of x [1,H,L,L]."""
-    L = x.shape[1]
-    return p["random.logits"][None, :, :L, :L]
+    L = given.x.shape[1]
+    return given.p["random.logits"][None, :, :L, :L]
 
 
-def fixed_random(
-    component: FixedRandom,
-    p: dict[str, Tensor],
-    x: Tensor,
-    padding_mask: Tensor | None,
-    causal: bool,
-) -> Tensor:
+def fixed_random(component: FixedRandom, given: Given) -> Tensor:
     """S = the constant logits, cut to the length of x [1,H,L,L]."""
-    L = x.shape[1]
-    return p["fixed_random.logits"][None, :, :L, :L]
+    L = given.x.shape[1]
+    return given.p["fixed_random.logits"][None, :, :L, :L]
