@@ -1,95 +1,224 @@
-"""Records on disk: `results/<suite>/<run>/run.json` and `records.jsonl`."""
+"""Runs on disk: `results/<suite>/<run>/run.json` and `records.jsonl`."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import contextlib
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ValidationError
 
-from synthbench.suites.cell import Cell
+from synthbench.errors import ResultsError
+from synthbench.record import (
+    SCHEMA_VERSION,
+    Flops,
+    Measurements,
+    Memory,
+    Outcome,
+    Parity,
+    Record,
+    RunInfo,
+    Timing,
+)
 
-SCHEMA_VERSION = 1
+__all__ = [
+    "DAMAGED", "INFO", "RECORDS", "SCHEMA_VERSION", "Damage", "Flops", "Measurements", "Memory",
+    "Outcome", "Parity", "Record", "Run", "RunInfo", "Timing", "append_record", "create_run",
+    "list_runs", "load_results", "locked", "read_info", "read_run", "require_new",
+    "set_damage_aside", "write_info",
+]  # fmt: skip
 
-Outcome = Literal["ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined"]
-
-
-class Timing(BaseModel):
-    """Seconds. Build, trace/compile, first step and steady state apart; raw samples kept."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    build_seconds: float
-    compile_seconds: float
-    first_step_seconds: float
-    warmup_steps: int
-    samples: list[float]  # seconds of each steady-state step, in order
-    clock: str  # how a step was timed, e.g. "perf_counter, waited"
-
-
-class Flops(BaseModel):
-    """FLOPs of one step, 2 a multiply-accumulate, by each way of counting."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    formula: int | None  # one forward pass of the whole model; None where a mixer gives no formula
-    traced: int | None
-    traced_tool: str | None
-    uncounted: dict[str, int] = {}  # operations the tool did not know -> times met
-    compiler: float | None = None
-
-
-class Memory(BaseModel):
-    """Bytes. `peak` = parameters + constants + optimizer + batch + what one step adds at most."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    parameters: int
-    optimizer: int
-    batch: int
-    peak: int
-    method: str  # how `peak` was taken
-    planned: int | None = None
-    planned_tool: str | None = None
+INFO = "run.json"
+RECORDS = "records.jsonl"
+DAMAGED = "records.damaged.jsonl"
 
 
-class Parity(BaseModel):
-    """Largest errors relative to the largest value, on a small input, against `against`."""
+@dataclass(frozen=True)
+class Damage:
+    """A line of records.jsonl that is no record."""
 
-    model_config = ConfigDict(extra="forbid")
+    line: int  # from 1
+    problem: str
+    content: bytes
 
-    against: str  # "numpy" or "none: the mixer gives no reference"
-    forward: float | None
-    gradient: float | None
-    tolerance: float
-    passed: bool
-
-
-class Measurements(BaseModel):
-    """Everything measured of one cell."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    parameters: int | None = None  # counted by the framework
-    constants: int | None = None
-    declared_parameters: int | None = None  # from the declaration
-    parity: Parity | None = None
-    timing: Timing | None = None
-    flops: Flops | None = None
-    memory: Memory | None = None
+    def __str__(self) -> str:
+        return f"line {self.line} of {RECORDS} is damaged ({self.problem})"
 
 
-class Record(BaseModel):
-    """One cell of one round: its outcome, the reason where it is not ok, its measurements."""
+@dataclass(frozen=True)
+class Run:
+    """A run read back: its information, its records in order, and the lines that are damaged."""
 
-    model_config = ConfigDict(extra="forbid")
+    path: Path
+    info: RunInfo
+    records: list[Record]
+    damaged: list[Damage]
 
-    schema_version: int = SCHEMA_VERSION
-    id: str  # the cell's id
-    round: int = 0
-    cell: Cell
-    outcome: Outcome
-    reason: str = ""
-    measurements: Measurements = Measurements()
-    started: str  # ISO 8601, UTC
-    wall_seconds: float
-    host: dict[str, Any] = {}  # child process facts: threads, cpus, pid
+
+def create_run(run_dir: Path, info: RunInfo) -> None:
+    """Make a run's folder with its run.json and no records; ResultsError where it cannot be."""
+    require_new(run_dir)
+    with _explained("create", run_dir):
+        run_dir.mkdir(parents=True, exist_ok=True)
+        (run_dir / RECORDS).touch()
+    write_info(run_dir, info)
+
+
+def require_new(run_dir: Path) -> None:
+    """Raise ResultsError where the folder holds something already."""
+    with _explained("read", run_dir):
+        if run_dir.is_dir() and any(run_dir.iterdir()):
+            raise ResultsError(
+                f"{run_dir} is not empty; continue that run with --resume, or give another --out"
+            )
+
+
+def write_info(run_dir: Path, info: RunInfo) -> None:
+    """Write run.json in one piece: a reader finds the old one or the new one."""
+    content = json.dumps(info.model_dump(mode="json"), indent=2) + "\n"
+    _replace(run_dir / INFO, content.encode())
+
+
+def append_record(run_dir: Path, record: Record) -> None:
+    """Add one line to records.jsonl; it is on the disk when this returns."""
+    line = record.model_dump_json() + "\n"
+    with _explained("write", run_dir), open(run_dir / RECORDS, "ab") as file:
+        file.write(line.encode())
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_run(run_dir: Path) -> Run:
+    """Read a run; damaged lines are listed, never raised. Raises ResultsError if it is no run."""
+    info = read_info(run_dir)
+    path = run_dir / RECORDS
+    with _explained("read", run_dir):
+        content = path.read_bytes() if path.exists() else b""
+    records: list[Record] = []
+    damaged: list[Damage] = []
+    for number, line in enumerate(content.split(b"\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            raw = json.loads(line)
+            _require_known_schema(raw, path)
+            records.append(Record.model_validate(raw))
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            damaged.append(Damage(number, f"{where}: {first['msg']}", line))
+        except ValueError as error:  # not JSON, or not UTF-8
+            damaged.append(Damage(number, str(error), line))
+    return Run(run_dir, info, records, damaged)
+
+
+def read_info(run_dir: Path) -> RunInfo:
+    """Read run.json; raises ResultsError where it is absent, damaged, or newer than this code."""
+    path = run_dir / INFO
+    if not run_dir.is_dir():
+        raise ResultsError(f"there is no folder {run_dir}; `synthbench list runs` shows the runs")
+    if not path.is_file():
+        raise ResultsError(
+            f"{run_dir} is not a run: it has no {INFO}; `synthbench list runs` shows the runs"
+        )
+    with _explained("read", path):
+        content = path.read_bytes()
+    try:
+        raw = json.loads(content)
+        _require_known_schema(raw, path)
+        return RunInfo.model_validate(raw)
+    except ValueError as error:
+        raise ResultsError(
+            f"{path} cannot be read as a run's information: {error}. The records beside it are "
+            f"untouched; restore {INFO} from another copy, or start anew with another --out"
+        ) from error
+
+
+def set_damage_aside(run: Run) -> Run:
+    """Move damaged lines to records.damaged.jsonl, so that records.jsonl can be continued."""
+    content = (run.path / RECORDS).read_bytes() if (run.path / RECORDS).exists() else b""
+    if not run.damaged and (not content or content.endswith(b"\n")):
+        return run
+    with _explained("write", run.path), open(run.path / DAMAGED, "ab") as aside:
+        aside.writelines(damage.content + b"\n" for damage in run.damaged)
+        aside.flush()
+        os.fsync(aside.fileno())
+    lost = {damage.line for damage in run.damaged}
+    kept = [
+        line + b"\n"
+        for number, line in enumerate(content.split(b"\n"), start=1)
+        if number not in lost and line.strip()
+    ]
+    _replace(run.path / RECORDS, b"".join(kept))
+    return Run(run.path, run.info, run.records, [])
+
+
+def load_results(path: str | Path) -> list[Record]:
+    """The records of a run's folder, or of every run below a folder."""
+    path = Path(path)
+    if path.is_dir() and not (path / INFO).is_file():
+        runs = list_runs(path)
+        if not runs:
+            raise ResultsError(f"there is no run in {path} or below it: no folder with a {INFO}")
+        return [record for run in runs for record in read_run(run).records]
+    return read_run(path).records
+
+
+def list_runs(results_dir: str | Path) -> list[Path]:
+    """The folders of all runs below a folder, by path; none where there is no such folder."""
+    return sorted(info.parent for info in Path(results_dir).glob(f"**/{INFO}"))
+
+
+@contextlib.contextmanager
+def locked(run_dir: Path) -> Iterator[None]:
+    """Hold a run for this process; ResultsError where another one is writing to it."""
+    with _explained("open", run_dir):
+        folder = os.open(run_dir, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ResultsError(
+                f"another synthbench is writing to {run_dir}; wait for it, or give another --out"
+            ) from None
+        yield
+    finally:
+        os.close(folder)
+
+
+def _require_known_schema(raw: Any, path: Path) -> None:
+    version = raw.get("schema_version") if isinstance(raw, dict) else None
+    if isinstance(version, int) and version > SCHEMA_VERSION:
+        raise ResultsError(
+            f"{path} was written by a newer synthbench (schema {version}; this one reads up to "
+            f"{SCHEMA_VERSION}); update synthbench to read it"
+        )
+
+
+def _replace(path: Path, content: bytes) -> None:
+    temporary = path.with_name(path.name + ".new")
+    with _explained("write", path.parent):
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+
+
+@contextlib.contextmanager
+def _explained(action: str, path: Path) -> Iterator[None]:
+    """Say what failed and what to do, where the system refuses a file."""
+    try:
+        yield
+    except OSError as error:
+        advice = "check that the path and its permissions are right"
+        if action != "read":
+            advice = "give a folder you may write to with --out, or mend its permissions or space"
+        raise ResultsError(
+            f"cannot {action} {path}: {error.strerror or error}; {advice}"
+        ) from error

@@ -24,6 +24,7 @@ from synthbench.mixers.base import Mixer
 TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
 FRAME_OPTIONS = ("mixing", "bias")
+WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 def parse(text: str) -> Mixer:
@@ -63,10 +64,15 @@ def _changed_options(part: Any, names: tuple[str, ...]) -> tuple[str, ...]:
 def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    text = str(value)
-    match = TOKEN.fullmatch(text)
-    bare = not isinstance(value, str) or bool(match and match["word"])
-    return text if bare else f'"{text}"'
+    if not isinstance(value, str):
+        return str(value)
+    match = TOKEN.fullmatch(value)
+    if match and match["word"] == value and value.lower() not in WORDS:
+        return value
+    for quote in ('"', "'"):
+        if quote not in value:
+            return f"{quote}{value}{quote}"
+    raise NotationError(f"{value!r} holds both kinds of quotes; notation cannot write it")
 
 
 class _Parser:
@@ -143,6 +149,11 @@ class _Parser:
         if len(components) == len(parts):
             return Attention(components, **self.typed(Attention, frame))
         mixer = next(part for part in parts if isinstance(part, Mixer))
+        if frame:
+            raise NotationError(
+                f"variant {self.text!r}: {', '.join(frame)} belongs to a mixture, and {mixer.name} "
+                f"is none; write its own options as {mixer.name}(...)"
+            )
         if len(parts) > 1:
             raise NotationError(
                 f"variant {self.text!r}: {mixer.name} is a whole mixer and cannot stand in a sum; "
@@ -185,9 +196,7 @@ class _Parser:
         self.next += 1
         if kind == "number":
             return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-        if kind == "word" and text.lower() in ("true", "false"):
-            return text.lower() == "true"
-        return None if kind == "word" and text.lower() in ("none", "null") else text
+        return WORDS.get(text.lower(), text) if kind == "word" else text
 
     def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
         """Check the options against the declared ones and the types of their defaults."""

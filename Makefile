@@ -1,0 +1,58 @@
+# make bench    measure every mixer in both frameworks (the smoke suite) and print the table
+# make test     everything that CI runs
+# make clean    remove .venv and every cache
+# make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
+#
+# All that has to be there is make and Python 3.11 to 3.13: make bench PYTHON=python3.12
+
+PYTHON ?= python3
+DEVICE ?= cpu
+JOBS ?= 2
+
+VENV := .venv
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/installed
+TORCH_IN_LOCK := 2.13.0
+
+.PHONY: bench test lock clean python
+
+bench: $(INSTALLED)
+	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
+
+test: $(INSTALLED)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/synthbench tables --check
+	$(BIN)/pytest -n $(JOBS)
+
+$(INSTALLED): requirements.lock pyproject.toml | python
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --editable .
+	touch $@
+
+python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "There is no $(PYTHON) here; synthbench needs Python 3.11, 3.12 or 3.13." \
+			"Name one like this: make PYTHON=python3.12"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' || { \
+		echo "synthbench needs Python 3.11, 3.12 or 3.13; $(PYTHON) is" \
+			"$$($(PYTHON) --version 2>&1). Name another like this: make PYTHON=python3.12"; exit 1; }
+
+lock: | python
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet torch==$(TORCH_IN_LOCK) '.[all,test,dev]'
+	{ sed -n '/^#/p' requirements.lock; \
+		$(VENV)-lock/bin/python -m pip freeze --all --exclude pip --exclude synthbench \
+			| sed 's/+[a-z0-9]*$$//' | grep -vE '^(cuda-|nvidia-[^m]|triton=)' | LC_ALL=C sort -f; } > .lock.new
+	mv .lock.new requirements.lock
+	rm -rf $(VENV)-lock
+
+clean:
+	rm -rf $(VENV) $(VENV)-lock .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+		.import_linter_cache build dist
+	find synthbench tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,92 @@
+"""`synthbench list`: variants, suites, devices, runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import typer
+
+from synthbench.cli.options import Plugin, Results
+from synthbench.cli.output import print_columns
+from synthbench.cli.runs import run_name, state
+from synthbench.errors import SynthbenchError
+
+app = typer.Typer(no_args_is_help=True, help="List variants, suites, devices or runs.")
+
+
+@app.command()
+def variants(plugin: Plugin = []) -> None:  # noqa: B006
+    """Every mixer by its notation; `show` tells more of one."""
+    from synthbench.mixers.attention import Attention
+    from synthbench.mixers.catalog import SHOWCASE, load_plugin, plugins
+    from synthbench.mixers.notation import parse
+
+    for module in plugin:
+        load_plugin(module)
+    rows = []
+    for notation in SHOWCASE:
+        mixer = parse(notation)
+        alone = isinstance(mixer, Attention) and len(mixer.components) == 1
+        part = mixer.components[0] if isinstance(mixer, Attention) and alone else mixer
+        is_mixture = isinstance(mixer, Attention) and not alone
+        name = "mixture" if is_mixture else part.name
+        rows.append(
+            (notation, name, "logits added in one softmax" if is_mixture else part.equation)
+        )
+    rows += [(name, name, cls.equation or "-") for name, cls in sorted(plugins().items())]
+    print_columns(("variant", "name", "equation"), rows)
+
+
+@app.command()
+def suites() -> None:
+    """Every suite that `run --suite` finds by name."""
+    from synthbench.suites.suite import list_suites, load_suite
+
+    rows = []
+    for name, path in list_suites().items():
+        try:
+            suite = load_suite(path)
+        except SynthbenchError as error:
+            rows.append((name, "-", f"cannot be read: {error}"))
+        else:
+            rows.append((name, " ".join(suite.devices), suite.description))
+    print_columns(("suite", "devices", "description"), rows)
+
+
+@app.command()
+def devices() -> None:
+    """The devices each framework sees, or why it cannot be used."""
+    from synthbench.run.devices import device_report
+
+    rows = []
+    for framework, found in device_report().items():
+        if isinstance(found, str):
+            rows.append((framework, "none", found))
+        else:
+            rows += [(framework, device.name, device.description) for device in found]
+    print_columns(("framework", "device", "description"), rows)
+
+
+@app.command()
+def runs(results: Results = Path("results")) -> None:
+    """Every run below the results folder, and how its cells came out."""
+    from synthbench.store import list_runs, read_run
+
+    rows = []
+    for folder in list_runs(results):
+        name = run_name(folder, results)
+        try:
+            run = read_run(folder)
+        except SynthbenchError as error:
+            rows.append((name, "-", "-", "-", str(error)))
+            continue
+        counts = Counter(record.outcome for record in run.records)
+        found = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
+        rows.append(
+            (name, run.info.device, run.info.started[:19], state(run.info), found or "none")
+        )
+    if not rows:
+        typer.echo(f"no run below {results}")
+        return
+    print_columns(("run", "device", "begun (UTC)", "state", "records"), rows)

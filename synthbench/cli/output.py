@@ -1,0 +1,41 @@
+"""Printing: a console for results, plain lines for messages."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PLAIN_WIDTH = 100  # of what is written to a file or a pipe
+
+
+def console() -> Console:
+    """Standard output: as wide as the terminal, or PLAIN_WIDTH where it is none."""
+    from rich.console import Console
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
+    return Console(width=width, highlight=False)
+
+
+def complain(message: str) -> None:
+    """A line on standard error."""
+    typer.echo(message, err=True)
+
+
+def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Rows of text in columns, the last column wrapped where it is too wide."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for position, heading in enumerate(headings):
+        table.add_column(heading, no_wrap=position < len(headings) - 1, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console().print(table)

@@ -1,0 +1,139 @@
+"""`synthbench run`: measure a suite, write its tables, print what came out."""
+
+from __future__ import annotations
+
+import shlex
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from synthbench.cli.options import FrameworkOption, Plugin, Results, split_lengths, split_list
+from synthbench.cli.output import complain, console
+from synthbench.cli.runs import newest_unfinished
+from synthbench.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from synthbench.run.runner import Summary
+
+SHOWN = ("train", "forward", "outcomes")  # the tables a run prints; the others are files
+FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
+
+
+def run(
+    suite: Annotated[
+        str, typer.Option("--suite", metavar="NAME|FILE", help="A suite's name, or a YAML file.")
+    ],
+    device: Annotated[
+        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
+    ] = "auto",
+    framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
+    variants: Annotated[
+        list[str],
+        typer.Option(
+            "--variants",
+            metavar='"V,FR(rank=32)+V"',
+            help="These variants in place of the suite's, by comma. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    seq_len: Annotated[
+        list[str],
+        typer.Option(
+            "--seq-len",
+            metavar="128,256",
+            help="These lengths in place of the suite's, by comma. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out",
+            metavar="DIR",
+            help="The run's folder.",
+            show_default="results/<suite>/<device>-<time>",
+        ),
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Measure only what is missing: of --out, or of the newest unfinished run of this "
+            "suite and device.",
+        ),
+    ] = False,
+    plugin: Plugin = [],  # noqa: B006
+    results: Results = Path("results"),
+) -> None:
+    """Measure every cell of a suite and print its tables.
+
+    Exit code 0: done; out of memory and time-outs are results. 1: a cell crashed or was
+    quarantined. 2: a mistake in the call, or a framework or device that is not there.
+    130: Ctrl-C; what was measured is kept.
+    """
+    from synthbench.mixers.catalog import load_plugin
+    from synthbench.run.devices import resolve_device
+    from synthbench.run.progress import make_observer
+    from synthbench.run.runner import run_plan
+    from synthbench.suites.plan import FRAMEWORKS, make_plan
+    from synthbench.suites.suite import load_suite
+
+    for module in plugin:
+        load_plugin(module)
+    loaded = load_suite(suite)
+    frameworks = split_list(framework) or None
+    where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
+    plan = make_plan(
+        loaded, where, frameworks, split_list(variants) or None, split_lengths(seq_len) or None
+    )
+    if not plan.cells:
+        reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
+        raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")
+    if out is None and resume:
+        out = newest_unfinished(plan.suite, where, results)
+    elif out is None:
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+        out = results / plan.suite / f"{where.replace(':', '')}-{stamp}"
+    summary = run_plan(plan, out, resume=resume, plugins=plugin, observer=make_observer())
+    if summary.interrupted:
+        again = ["synthbench", "run", "--suite", suite, "--device", where]
+        again += [f"--framework={text}" for text in framework]
+        again += [f"--variants={text}" for text in variants]
+        again += [f"--seq-len={text}" for text in seq_len]
+        again += [f"--plugin={module}" for module in plugin]
+        _tell_kept(summary, shlex.join([*again, "--out", str(out), "--resume"]))
+        raise typer.Exit(130)
+    raise typer.Exit(_conclude(summary))
+
+
+def _tell_kept(summary: Summary, again: str) -> None:
+    """After Ctrl-C: what is kept, and how to go on."""
+    kept = sum(summary.outcomes.values())
+    complain(f"interrupted: {kept} records are kept in {summary.run_dir}" if kept else
+             "interrupted before the first cell was measured")  # fmt: skip
+    complain(f"go on with: {again}")
+
+
+def _conclude(summary: Summary) -> int:
+    """Write and print the tables of what was measured; the exit code."""
+    from synthbench.report.render import write_tables
+    from synthbench.report.tables import make_tables
+    from synthbench.report.terminal import print_tables
+    from synthbench.store import read_run
+
+    if summary.outcomes:
+        measured = read_run(summary.run_dir)
+        folder = write_tables(measured)
+        shown = [t for t in make_tables(measured) if t.name in SHOWN]
+        print_tables(console(), shown)
+        typer.echo(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
+    failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
+    if failed:
+        found = " and ".join(f"{count} {name}" for name, count in failed.items())
+        complain(f"{found}: see the last table for the reasons")
+    if summary.missing:
+        complain(f"not run: {', '.join(summary.missing)} (the reason stands above)")
+        return 2
+    return 1 if failed else 0

@@ -1,0 +1,54 @@
+"""Runs by name: a path, `suite/run`, or a suite for its newest run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from synthbench.errors import ResultsError, UnknownNameError
+from synthbench.store import INFO, RunInfo, list_runs, read_info
+
+
+def find_run(text: str, results: Path) -> Path:
+    """The folder of a run; UnknownNameError with near matches where there is none of that name."""
+    for folder in (Path(text), results / text):
+        if (folder / INFO).is_file():
+            return folder
+    runs = list_runs(results)
+    below = [run for run in runs if run.parent in (Path(text), results / text)]
+    if below:
+        return max(below, key=lambda run: (read_info(run).started, run.name))
+    if not runs:
+        raise ResultsError(
+            f"there is no run {text!r}, and none below {results}; "
+            "make one with synthbench run --suite smoke, or name their folder with --results"
+        )
+    names = {run_name(run, results) for run in runs}
+    raise UnknownNameError("run", text, names | {run.parent.name for run in runs})
+
+
+def newest_unfinished(suite: str, device: str, results: Path) -> Path:
+    """The newest run of a suite on a device that is not finished; ResultsError without one."""
+    found: list[tuple[str, Path]] = []
+    for run in list_runs(results / suite):
+        try:
+            info = read_info(run)
+        except ResultsError:  # another run may still be whole
+            continue
+        if info.finished is None and (info.suite, info.device) == (suite, device):
+            found.append((info.started, run))
+    if not found:
+        raise ResultsError(
+            f"--resume: there is no unfinished run of {suite} on {device} below "
+            f"{results / suite}; name a run with --out, or leave --resume out to begin one"
+        )
+    return max(found)[1]
+
+
+def run_name(run: Path, results: Path) -> str:
+    """A run as `find_run` takes it."""
+    return str(run.relative_to(results)) if run.is_relative_to(results) else str(run)
+
+
+def state(info: RunInfo) -> str:
+    """`finished` or `unfinished`."""
+    return "unfinished" if info.finished is None else "finished"

@@ -1,0 +1,90 @@
+"""`synthbench show`: what a variant is, and what it costs at a given size."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from synthbench.cli.options import Plugin
+from synthbench.cli.output import print_columns
+
+if TYPE_CHECKING:
+    from synthbench.mixers.base import Mixer, Sizes
+
+
+def show(
+    variant: Annotated[str, typer.Argument(help="Like V, FR(rank=32)+V or linformer.")],
+    batch: Annotated[int, typer.Option("--batch", min=1, help="B")] = 1,
+    seq_len: Annotated[int, typer.Option("--seq-len", min=1, help="L")] = 512,
+    d_model: Annotated[int, typer.Option("--d-model", min=1, help="d")] = 512,
+    heads: Annotated[int, typer.Option("--heads", min=1, help="H")] = 8,
+    head_dim: Annotated[
+        int | None, typer.Option("--head-dim", min=1, help="k", show_default="d / H")
+    ] = None,
+    max_len: Annotated[
+        int | None, typer.Option("--max-len", min=1, help="N", show_default="L")
+    ] = None,
+    plugin: Plugin = [],  # noqa: B006
+) -> None:
+    """Print a variant's equation, options and parameters, and its cost at a size."""
+    from synthbench.mixers.base import Sizes
+    from synthbench.mixers.catalog import load_plugin
+    from synthbench.mixers.notation import parse
+
+    for module in plugin:
+        load_plugin(module)
+    mixer = parse(variant)
+    sizes = Sizes.of(d_model=d_model, heads=heads, head_dim=head_dim, max_len=max_len or seq_len)
+    sizes.require_length(seq_len)
+    mixer.check(sizes)
+    typer.echo(f"{mixer.notation}\n")
+    for part in _parts(mixer):
+        typer.echo(f"{part.name}: {part.equation or 'gives no equation'}")
+        if part.source:
+            typer.echo(f"  source   {part.source}")
+        if options := _options(part):
+            typer.echo(f"  options  {', '.join(options)}")
+    _print_cost(mixer, sizes, batch, seq_len)
+
+
+def _parts(mixer: Mixer) -> list[Any]:
+    """The components of an attention variant, then the frame; any other mixer alone."""
+    return [*getattr(mixer, "components", ()), mixer]
+
+
+def _options(part: Any) -> list[str]:
+    fields = [field for field in dataclasses.fields(part) if field.name != "components"]
+    return [
+        f"{field.name}={getattr(part, field.name)}"
+        + ("" if getattr(part, field.name) == field.default else f" (default {field.default})")
+        for field in fields
+    ]
+
+
+def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
+    from synthbench.mixers.base import cost
+
+    counted = cost(mixer, sizes, batch=batch, seq_len=seq_len)
+    rows = [
+        (
+            name,
+            f"[{', '.join(map(str, parameter.shape))}]",
+            f"{parameter.size:,}",
+            "trained" if parameter.trainable else "constant",
+            str(parameter.init),
+        )
+        for name, parameter in mixer.parameters(sizes).items()
+    ]
+    typer.echo(
+        f"\nAt batch B {batch}, length L {seq_len}, d_model d {sizes.d_model}, heads H "
+        f"{sizes.heads}, head_dim k {sizes.head_dim}, max_len N {sizes.max_len}:\n"
+    )
+    if rows:
+        print_columns(("parameter", "shape", "count", "kind", "start value"), rows)
+        typer.echo("")
+    flops = "no formula given" if counted.flops is None else f"{counted.flops:,}"
+    typer.echo(f"parameters  {counted.parameters:,}")
+    typer.echo(f"constants   {counted.constants:,}")
+    typer.echo(f"FLOPs       {flops}  (one forward pass, 2 a multiply-accumulate)")

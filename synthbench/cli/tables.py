@@ -1,0 +1,107 @@
+"""`synthbench tables`: make the tables of runs from their records again, or check them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from synthbench.cli.options import Results
+from synthbench.cli.output import complain, console
+from synthbench.cli.runs import find_run
+from synthbench.errors import ResultsError
+
+if TYPE_CHECKING:
+    from synthbench.store import Run
+
+
+class Format(StrEnum):
+    """How tables are printed."""
+
+    TERMINAL = "terminal"
+    MARKDOWN = "markdown"
+    CSV = "csv"
+    LATEX = "latex"
+
+
+def tables(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's folder, suite/run, or a suite for its newest run. All runs without it.",
+            show_default=False,
+        ),
+    ] = None,
+    format: Annotated[
+        Format | None,
+        typer.Option("--format", help="Print the tables so.", show_default="terminal for one RUN"),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Write nothing; list each file that differs from what the records give."
+        ),
+    ] = False,
+    results: Results = Path("results"),
+) -> None:
+    """Make every table of a run from its records: printed, and as Markdown, CSV and LaTeX files.
+
+    The same records give the same files, byte for byte. With --check, exit code 1 says that a
+    file is missing, differs, or belongs to no table.
+    """
+    from synthbench.store import list_runs
+
+    runs = [find_run(run, results)] if run else list_runs(results)
+    if not runs:
+        raise ResultsError(
+            f"there is no run below {results}; make one with synthbench run --suite smoke, "
+            "or name their folder with --results"
+        )
+    if check:
+        _check(runs)
+    else:
+        shown = format or (Format.TERMINAL if run else None)
+        for folder in runs:
+            _make(folder, shown)
+
+
+def _check(runs: list[Path]) -> None:
+    from synthbench.report.render import check
+
+    problems = [problem for folder in runs for problem in check(folder)]
+    for problem in problems:
+        typer.echo(problem)
+    if problems:
+        complain(f"{len(problems)} files differ; `synthbench tables` makes them again")
+        raise typer.Exit(1)
+    typer.echo(f"tables of {len(runs)} run{'s' * (len(runs) > 1)} are what the records give")
+
+
+def _make(folder: Path, shown: Format | None) -> None:
+    from synthbench.report.render import write_tables
+    from synthbench.store import read_run
+
+    measured = read_run(folder)
+    for damage in measured.damaged:
+        complain(f"{folder}: {damage}; left out")
+    if shown is not None:
+        _print(measured, shown)
+    written = write_tables(measured)
+    if shown in (None, Format.TERMINAL):
+        typer.echo(f"\nTables: {written}" if shown else str(written))
+
+
+def _print(measured: Run, shown: Format) -> None:
+    from synthbench.report.markup import FORMATS
+    from synthbench.report.tables import make_tables
+    from synthbench.report.terminal import print_tables
+
+    made = make_tables(measured)
+    if shown is Format.TERMINAL:
+        print_tables(console(), made)
+    else:
+        _, text_of = FORMATS[shown]
+        typer.echo("\n".join(map(text_of, made)), nl=False)

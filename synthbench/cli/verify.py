@@ -1,0 +1,90 @@
+"""`synthbench verify`: the largest error of each variant, printed as it is found."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from synthbench.cli.options import FrameworkOption, Plugin, split_list
+from synthbench.cli.output import complain
+from synthbench.errors import FrameworkMissingError, UnknownNameError
+
+if TYPE_CHECKING:
+    from synthbench.run.verify import Verdict
+
+
+class DType(StrEnum):
+    """Floating-point types that are exact enough to compare."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+def verify(
+    variant: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[VARIANT]...",
+            help="Like V or FR(rank=32)+V; every one known without it.",
+            show_default=False,
+        ),
+    ] = None,
+    framework: FrameworkOption = [],  # noqa: B006
+    dtype: Annotated[DType, typer.Option("--dtype", help="Floating-point type.")] = DType.FLOAT32,
+    plugin: Plugin = [],  # noqa: B006
+) -> None:
+    """Compare torch, jax and the NumPy reference on small inputs.
+
+    With no mask, padding, causal and both, at L = max_len and L < max_len. Errors are relative to
+    the largest value. Exit code 1: one is over the tolerance, or nothing could be compared.
+    """
+    from synthbench.mixers.catalog import SHOWCASE, load_plugin, plugins
+    from synthbench.mixers.notation import canonical
+    from synthbench.run.verify import Verifier
+    from synthbench.suites.plan import FRAMEWORKS
+
+    for module in plugin:
+        load_plugin(module)
+    chosen = list(dict.fromkeys(split_list(framework) or FRAMEWORKS))
+    for name in chosen:
+        if name not in FRAMEWORKS:
+            raise UnknownNameError("framework", name, FRAMEWORKS)
+    asked = split_list(variant or []) or [*SHOWCASE, *sorted(plugins())]
+    names = list(dict.fromkeys(map(canonical, asked)))
+    failed = 0
+    with Verifier(chosen, plugin) as verifier:
+        if len(verifier.missing) == len(chosen):
+            raise FrameworkMissingError("\n".join(verifier.missing.values()))
+        for reason in verifier.missing.values():
+            complain(reason)
+        width = max(len("variant"), *map(len, names))
+        present = [name for name in chosen if name not in verifier.missing]
+        typer.echo(_line(width, "variant", [*[f"{n}-numpy" for n in present], *PAIR], "verdict"))
+        for verdict in verifier.verify(names, dtype):
+            failed += not verdict.passed
+            _print(verdict, width, present)
+    if failed:
+        complain(f"{failed} of {len(names)} variants did not pass")
+        raise typer.Exit(1)
+    if verifier.missing:
+        raise typer.Exit(FrameworkMissingError.exit_code)
+
+
+PAIR = ("torch-jax", "gradients")
+
+
+def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
+    errors = [verdict.forward.get(framework) for framework in frameworks]
+    errors += [verdict.outputs, verdict.gradients]
+    shown = ["-" if error is None else f"{error:.1e}" for error in errors]
+    word = f"at most {verdict.tolerance:.0e}: {'ok' if verdict.passed else 'FAILED'}"
+    if not verdict.errors:
+        word = "FAILED: nothing to compare"
+    notes = [f"{framework}: {reason}" for framework, reason in verdict.refused.items()]
+    typer.echo(_line(width, verdict.variant, shown, "; ".join([word, *notes])))
+
+
+def _line(width: int, variant: str, values: list[str], verdict: str) -> str:
+    return "  ".join([f"{variant:<{width}}", *(f"{value:>11}" for value in values), verdict])

@@ -1,0 +1,142 @@
+"""The forked child: it limits itself, does one job, writes the result and ends."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from synthbench.backends.base import BACKENDS, Backend
+from synthbench.errors import NotationError, SynthbenchError
+from synthbench.measure.parity import check_cell
+from synthbench.run import limits
+from synthbench.run.job import Job, Reply
+from synthbench.run.outcome import of_exception, shortened
+from synthbench.run.worker import measure_cell
+from synthbench.store import Measurements, Parity
+from synthbench.suites.cell import Cell
+from synthbench.suites.settings import Measure
+
+Tell = Callable[[Reply], None]
+
+
+def run_child(
+    backend: Backend, job: Job, *, host_pid: int, result_fd: int, output_fd: int
+) -> NoReturn:
+    """Do the job and end this process; what it prints goes to `output_fd`.
+
+    A reply is written to `result_fd` before each stage, saying what it would be if the process
+    died in that stage, and one more at the end.
+    """
+    os.setsid()
+    limits.die_with_parent()
+    if os.getppid() != host_pid:
+        os._exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    _redirect(output_fd, keep=result_fd)
+
+    def tell(reply: Reply) -> None:
+        content = reply.encode()
+        while content:
+            content = content[os.write(result_fd, content) :]
+
+    facts: dict[str, Any] = {"pid": os.getpid()}
+    measured = _Stages(tell, facts)
+    try:
+        facts |= _limit(backend, job)
+        result, notes = _perform(backend, job, measured)
+        reply = Reply("ok", "; ".join(notes), result, facts=facts)
+    except BaseException as error:  # whatever a job raises is its outcome
+        limits.lift_memory_limit()
+        outcome, reason = of_exception(error)
+        if measured.stage and outcome in ("crashed", "oom"):
+            reason = f"while {measured.stage}: {reason}"
+        name = type(error).__name__ if isinstance(error, SynthbenchError) else ""
+        reply = Reply(outcome, reason, measured.result, name, facts)
+    other = next(name for name in BACKENDS if name != backend.name)
+    facts["other_framework_loaded"] = other in sys.modules
+    tell(reply)
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+class _Stages:
+    """What a cell was doing last, and what was measured until then."""
+
+    def __init__(self, tell: Tell, facts: dict[str, Any]) -> None:
+        self.tell, self.facts = tell, facts
+        self.stage = ""
+        self.result: Any = None
+
+    def __call__(self, stage: str, measured: Measurements) -> None:
+        self.stage = stage
+        self.result = {"measurements": measured.model_dump(mode="json")}
+        self.tell(Reply("crashed", f"while {stage}", self.result, facts=self.facts))
+
+
+def _limit(backend: Backend, job: Job) -> dict[str, Any]:
+    cores = limits.pin(job.limits.threads)
+    limits.be_killed_first()
+    facts: dict[str, Any] = {"cores": cores, "threads": len(cores)}
+    if job.content.get("cell", {}).get("device") == "cpu":
+        # Not for CUDA: its context reserves more address space than any machine has memory.
+        facts["memory_limit"] = limits.limit_memory(job.limits.memory_bytes, len(cores))
+    backend.set_threads(len(cores))
+    return facts
+
+
+def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str]]:
+    content = job.content
+    match job.kind:
+        case "cell":
+            raw = content["parity"]
+            measured, notes = measure_cell(
+                backend,
+                Cell.model_validate(content["cell"]),
+                Measure.model_validate(content["measure"]),
+                None if raw is None else Parity.model_validate(raw),
+                stages,
+            )
+            return {"measurements": measured.model_dump(mode="json")}, notes
+        case "parity":
+            found = check_cell(backend, Cell.model_validate(content["cell"]))
+            return found.model_dump(mode="json"), []
+        case "devices":
+            if content["require"] is not None:
+                backend.require_device(content["require"])
+            return [asdict(device) for device in backend.devices()], []
+        case "call":
+            value = find_function(content["target"])(**content["kwargs"])
+            Path(content["answer"]).write_bytes(pickle.dumps(value))
+            return None, []
+
+
+def find_function(target: str) -> Callable[..., Any]:
+    """The function of "module:function"; raises NotationError where there is none."""
+    module_name, _, name = target.partition(":")
+    try:
+        function: Callable[..., Any] = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NotationError(
+            f"{target!r} names no function: {shortened(str(error))}; write it module:function"
+        ) from error
+    return function
+
+
+def _redirect(output_fd: int, keep: int) -> None:
+    """Nothing to read, everything printed to `output_fd`, the host's own pipes closed."""
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.dup2(output_fd, 1)
+    os.dup2(output_fd, 2)
+    for fd in {nothing, output_fd} - {0, 1, 2, keep}:
+        os.close(fd)

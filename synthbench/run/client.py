@@ -1,0 +1,219 @@
+"""The runner's side of a host: start it, give it jobs one at a time, stop it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from synthbench import errors
+from synthbench.backends.base import BACKENDS, DeviceInfo
+from synthbench.errors import FrameworkMissingError, SynthbenchError, UnknownNameError
+from synthbench.measure.environment import usable_cores
+from synthbench.run.job import Job, Limits, Reply
+from synthbench.run.limits import thread_variables
+from synthbench.run.outcome import shortened
+
+START_SECONDS = 300.0
+STOP_SECONDS = 10.0
+DEVICES_SECONDS = 120.0
+
+
+class HostDiedError(Exception):
+    """The host process ended while it was asked for something."""
+
+
+class Host:
+    """One framework in a process of its own; a context manager that starts and stops it."""
+
+    def __init__(
+        self,
+        framework: str,
+        *,
+        plugins: Sequence[str] = (),
+        threads: int | None = None,
+        device_kind: str | None = None,
+    ) -> None:
+        if framework not in BACKENDS:
+            raise UnknownNameError("framework", framework, BACKENDS)
+        self.framework = framework
+        self.plugins = list(plugins)
+        self.threads = threads
+        self.device_kind = device_kind
+        self.version = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: Any = None
+        self._greeted = False
+
+    def launch(self) -> None:
+        """Begin to start the host, without waiting for its framework."""
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop()
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "synthbench.run.host", self.framework, *self.plugins],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            bufsize=0,
+            env=self._environment(),
+            start_new_session=True,  # Ctrl-C is for the runner, which stops its hosts
+        )
+        self._greeted = False
+
+    def start(self) -> Host:
+        """Start the host; FrameworkMissingError where its framework cannot be used."""
+        if self._process is None:
+            self.launch()
+        if not self._greeted:
+            try:
+                hello = self._receive(START_SECONDS)
+            except HostDiedError as error:
+                raise FrameworkMissingError(f"{self.framework}: {error}") from error
+            if hello.outcome != "ok":
+                self.stop()
+                raise error_of(hello)
+            self.version = hello.result
+            self._greeted = True
+        return self
+
+    def run(self, job: Job) -> Reply:
+        """Have a job done and wait for it; HostDiedError where the host does not outlive it."""
+        self.start()
+        assert self._process is not None
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.write(job.encode())
+        except OSError as error:
+            raise self._died() from error
+        return self._receive(None)
+
+    def call(self, target: str, kwargs: Mapping[str, Any], timeout_seconds: float = 600.0) -> Any:
+        """What "module:function" returns for JSON-able keywords, called in a child of this host.
+
+        The returned object must be picklable. Raises the function's SynthbenchError as it is, and
+        SynthbenchError for whatever else ended the child.
+        """
+        with tempfile.TemporaryDirectory(prefix="synthbench-") as folder:
+            answer = Path(folder) / "answer.pickle"
+            content = {"target": target, "kwargs": dict(kwargs), "answer": str(answer)}
+            try:
+                reply = self.run(Job("call", content, Limits(timeout_seconds, self.threads)))
+            except HostDiedError as error:
+                raise SynthbenchError(f"{target} in {self.framework}: {error}") from error
+            if reply.outcome != "ok":
+                raise error_of(reply, f"{target} in {self.framework}: {reply.outcome}: ")
+            return pickle.loads(answer.read_bytes())
+
+    def devices(self, require: str | None = None) -> list[DeviceInfo]:
+        """The devices the framework sees; FrameworkMissingError where `require` is not there."""
+        job = Job("devices", {"require": require}, Limits(DEVICES_SECONDS, self.threads))
+        try:
+            reply = self.run(job)
+        except HostDiedError as error:
+            raise FrameworkMissingError(f"{self.framework}: {error}") from error
+        if reply.outcome != "ok":
+            if reply.error:
+                raise error_of(reply)
+            raise FrameworkMissingError(
+                f"{self.framework} cannot tell its devices: {reply.outcome}: {reply.reason}"
+            )
+        return [DeviceInfo(**device) for device in reply.result]
+
+    def stop(self) -> None:
+        """End the host and everything below it."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        assert process.stdout is not None
+        with contextlib.suppress(OSError):
+            process.stdin.close()  # the host takes this as the end
+        if not self._greeted:
+            process.kill()  # it is still importing, and has no child
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        self._errors.close()
+
+    def __enter__(self) -> Host:
+        return self.start()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def _receive(self, timeout_seconds: float | None) -> Reply:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        fd = self._process.stdout.fileno()
+        poll = select.poll()
+        poll.register(fd, select.POLLIN)
+        content = bytearray()
+        while not content.endswith(b"\n"):
+            ready = poll.poll(None if timeout_seconds is None else timeout_seconds * 1000)
+            if not ready:
+                self._process.kill()
+            chunk = os.read(fd, 2**16)
+            if not chunk:
+                raise self._died()
+            content += chunk
+        return Reply.decode(bytes(content))
+
+    def _died(self) -> HostDiedError:
+        assert self._process is not None
+        code = self._process.wait()
+        self._errors.seek(0, os.SEEK_END)
+        self._errors.seek(max(0, self._errors.tell() - 4096))
+        said = shortened(self._errors.read().decode(errors="replace"))
+        self.stop()
+        how = f"its host process ended with code {code}" if code >= 0 else (
+            f"its host process was killed by signal {-code}"
+        )  # fmt: skip
+        return HostDiedError(f"{how}; it said last: {said}" if said else how)
+
+    def _environment(self) -> dict[str, str]:
+        """The runner's environment; modules are found as the runner finds them."""
+        cores = len(usable_cores())
+        variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
+        here = str(Path(__file__).resolve().parents[2])
+        variables["PYTHONPATH"] = os.pathsep.join([here, *(path for path in sys.path if path)])
+        variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        if self.device_kind == "cpu":
+            variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
+        return variables
+
+
+def call_in_child(
+    framework: str,
+    target: str,
+    kwargs: Mapping[str, Any],
+    plugins: Sequence[str] = (),
+    timeout_seconds: float = 600.0,
+) -> Any:
+    """`Host.call` on a host of its own, started and stopped around it."""
+    with Host(framework, plugins=plugins) as host:
+        return host.call(target, kwargs, timeout_seconds)
+
+
+def error_of(reply: Reply, prefix: str = "") -> SynthbenchError:
+    """The error that ended a job: of its own class where it is one of the project's."""
+    cls = getattr(errors, reply.error, None)
+    if cls is None or cls is UnknownNameError:  # the latter is made of a name, not of a message
+        return SynthbenchError(prefix + reply.reason if not reply.error else reply.reason)
+    error = cls(reply.reason)
+    assert isinstance(error, SynthbenchError)
+    return error

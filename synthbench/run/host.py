@@ -1,0 +1,134 @@
+"""A host process: it imports one framework once, and forks a child for each job it is given.
+
+`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`. Jobs come as lines on standard input,
+replies go as lines to standard output, the first one telling whether the framework is there. The
+host itself never starts the framework's runtime: only children do, so that each begins afresh.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import sys
+import time
+import warnings
+from dataclasses import replace
+from typing import cast
+
+from synthbench.backends.base import BACKENDS, Backend
+from synthbench.errors import SynthbenchError
+from synthbench.mixers import catalog
+from synthbench.run import limits
+from synthbench.run.child import run_child
+from synthbench.run.job import Job, Reply
+from synthbench.run.outcome import of_death
+from synthbench.run.supervise import Ended, supervise
+
+# What a framework and its tools import on first use: imported here once, not by every child.
+PRELOAD: dict[str, tuple[str, ...]] = {
+    "torch": ("torch._dynamo", "fvcore.nn"),
+    "jax": ("jax.experimental.multihost_utils", "jaxlib.mlir.dialects.mhlo"),
+}
+JOBS_FD, REPLIES_FD, ERRORS_FD = 0, 1, 2
+
+
+def main(framework: str, plugins: list[str]) -> None:
+    """Import the framework, say so, then do jobs until the owner closes the pipe."""
+    limits.die_with_parent()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
+    replies = os.dup(REPLIES_FD)
+    os.dup2(ERRORS_FD, REPLIES_FD)  # what a framework prints is no reply
+    hello, backend = load(framework, plugins)
+    _write(replies, hello)
+    if backend is None:
+        return
+    # From here on the end of the owner is seen as the end of the jobs, also while a child runs,
+    # and what descends from that child can be ended with it.
+    limits.die_with_parent(wanted=False)
+    limits.adopt_orphans()
+    warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
+    gc.collect()
+    gc.freeze()  # so that no collection in a child copies the host's pages
+    jobs = os.fdopen(JOBS_FD, "rb", closefd=False)
+    for line in jobs:
+        reply = run_job(backend, Job.decode(line), replies)
+        if reply is None:
+            return
+        _write(replies, reply)
+
+
+def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
+    """The framework's back end and the plug-ins, or a reply that says what is missing."""
+    try:
+        backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
+        for module in PRELOAD[framework]:
+            with contextlib.suppress(ImportError):  # another version may have it elsewhere
+                importlib.import_module(module)
+        for plugin in plugins:
+            catalog.load_plugin(plugin)
+    except SynthbenchError as error:
+        return Reply("unsupported", str(error), error=type(error).__name__), None
+    except ModuleNotFoundError as error:
+        package = (error.name or framework).partition(".")[0]
+        reason = f"{framework} cannot be used: {package} is not installed; pip install {package}"
+        return Reply("unsupported", reason, error="FrameworkMissingError"), None
+    except Exception as error:  # a broken installation fails in any way
+        reason = f"{framework} cannot be imported: {type(error).__name__}: {error}"
+        return Reply("unsupported", reason, error="FrameworkMissingError"), None
+    return Reply("ok", result=backend.version()), backend
+
+
+def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
+    """Fork a child for a job and wait for it; None where the owner is gone."""
+    begin = time.monotonic()
+    kills_before = limits.oom_kills()
+    result_read, result_write = os.pipe()
+    output_read, output_write = os.pipe()
+    host_pid = os.getpid()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            for fd in (replies, result_read, output_read):
+                os.close(fd)
+            run_child(
+                backend, job, host_pid=host_pid, result_fd=result_write, output_fd=output_write
+            )
+        finally:
+            os._exit(1)  # a child never goes on as a second host
+    os.close(result_write)
+    os.close(output_write)
+    try:
+        ended = supervise(pid, result_read, output_read, JOBS_FD, job.limits.timeout_seconds)
+    finally:
+        os.close(result_read)
+        os.close(output_read)
+    if ended.orphaned:
+        return None
+    reply = judge(ended, job, limits.oom_kills() - kills_before)
+    return replace(reply, wall_seconds=time.monotonic() - begin)
+
+
+def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
+    """The reply for a child that ended, from its last words or from its death."""
+    last = Reply.decode(ended.lines[-1]) if ended.lines else Reply("crashed")
+    if "other_framework_loaded" in last.facts:  # it came to its end
+        return last
+    stage = f" {last.reason}" if last.reason else ""
+    if ended.timed_out:
+        seconds = job.limits.timeout_seconds
+        return replace(last, outcome="timeout", reason=f"ended after {seconds:g} s{stage}")
+    outcome, reason = of_death(ended.status, ended.output, oom_kills)
+    return replace(last, outcome=outcome, reason=reason + stage)
+
+
+def _write(replies: int, reply: Reply) -> None:
+    content = reply.encode()
+    while content:
+        content = content[os.write(replies, content) :]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2:])

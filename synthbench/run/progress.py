@@ -1,0 +1,154 @@
+"""Progress of a run: a bar on a terminal, plain lines elsewhere; both on standard error."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from typing import Any, Protocol, TextIO
+
+from synthbench.store import Parity, Record
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import Plan
+
+
+class Observer(Protocol):
+    """Told by the runner what happens; what it does with that is its own affair."""
+
+    def started(self, plan: Plan, done: int, total: int) -> None:
+        """A run begins; `done` of its `total` records are there already."""
+
+    def cell_started(self, cell: Cell, round_number: int) -> None:
+        """A cell is about to be measured."""
+
+    def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
+        """A parity check is done; `parity` is None where it could not be, for this reason."""
+
+    def cell_finished(
+        self, record: Record, done: int, total: int, seconds_left: float | None
+    ) -> None:
+        """A record is stored; `seconds_left` is None where nothing is known to judge by."""
+
+    def note(self, text: str) -> None:
+        """Something a person should know."""
+
+    def finished(self) -> None:
+        """The run is over, or interrupted."""
+
+
+class Silent:
+    """An observer that says nothing."""
+
+    def started(self, plan: Plan, done: int, total: int) -> None: ...
+    def cell_started(self, cell: Cell, round_number: int) -> None: ...
+    def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None: ...
+    def cell_finished(
+        self, record: Record, done: int, total: int, seconds_left: float | None
+    ) -> None: ...
+    def note(self, text: str) -> None: ...
+    def finished(self) -> None: ...
+
+
+class PlainProgress(Silent):
+    """A line for each record, and for what a person should know."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+
+    def started(self, plan: Plan, done: int, total: int) -> None:
+        already = f", {done} there already" if done else ""
+        self._say(f"suite {plan.suite} on {plan.device}: {total} records{already}")
+
+    def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
+        if reason:
+            self._say(f"parity {cell.framework} {cell.variant}: {reason}")
+
+    def cell_finished(
+        self, record: Record, done: int, total: int, seconds_left: float | None
+    ) -> None:
+        left = f"; {duration(seconds_left)} left" if seconds_left is not None else ""
+        self._say(f"[{done}/{total}] {describe(record.cell)}: {result(record)}{left}")
+
+    def note(self, text: str) -> None:
+        self._say(text)
+
+    def _say(self, line: str) -> None:
+        print(line, file=self.stream, flush=True)
+
+
+class RichProgress(Silent):
+    """A bar with the time left and the current cell; what did not go well stays above it."""
+
+    def __init__(self, stream: TextIO | None = None) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+        self.bar: Any = Progress(
+            TextColumn("{task.fields[suite]}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[left]}"),
+            TextColumn("{task.fields[cell]}", style="dim"),
+            console=Console(file=stream or sys.stderr),
+            auto_refresh=False,  # a thread that draws would share the measured cores
+            transient=True,
+        )
+        self.task: Any = None
+
+    def started(self, plan: Plan, done: int, total: int) -> None:
+        self.bar.start()
+        self.task = self.bar.add_task(
+            "", total=total, completed=done, suite=plan.suite, left="", cell=""
+        )
+
+    def cell_started(self, cell: Cell, round_number: int) -> None:
+        self._update(cell=describe(cell))
+
+    def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
+        if reason:
+            self.note(f"parity {cell.framework} {cell.variant}: {reason}")
+
+    def cell_finished(
+        self, record: Record, done: int, total: int, seconds_left: float | None
+    ) -> None:
+        left = "" if seconds_left is None else f"{duration(seconds_left)} left"
+        self._update(completed=done, left=left)
+        if record.outcome not in ("ok", "unsupported"):
+            self.note(f"{describe(record.cell)}: {result(record)}")
+
+    def note(self, text: str) -> None:
+        self.bar.console.print(text, markup=False, highlight=False)
+
+    def finished(self) -> None:
+        self.bar.stop()
+
+    def _update(self, **fields: Any) -> None:
+        if self.task is not None:
+            self.bar.update(self.task, refresh=True, **fields)
+
+
+def make_observer(stream: TextIO | None = None) -> Observer:
+    """A bar where the stream (standard error by default) is a terminal, plain lines elsewhere."""
+    stream = stream or sys.stderr
+    return RichProgress(stream) if stream.isatty() else PlainProgress(stream)
+
+
+def describe(cell: Cell) -> str:
+    """A cell in a few words."""
+    return f"{cell.framework} {cell.variant} {cell.mode} L={cell.seq_len}"
+
+
+def result(record: Record) -> str:
+    """A record's outcome in a few words."""
+    timing = record.measurements.timing
+    if record.outcome != "ok" or timing is None:
+        return f"{record.outcome}: {record.reason}" if record.reason else record.outcome
+    milliseconds = statistics.median(timing.samples) * 1e3
+    return f"{milliseconds:.3g} ms/step" + (f" ({record.reason})" if record.reason else "")
+
+
+def duration(seconds: float) -> str:
+    """Seconds as 45 s, 3 min or 1 h 20 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60} min"

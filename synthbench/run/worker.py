@@ -1,0 +1,146 @@
+"""Measure one cell in this process: build, compile, memory, steady state, counts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import numpy as np
+
+from synthbench.backends.base import Backend, Step
+from synthbench.measure.inputs import random_batch, setting_of
+from synthbench.measure.memory import mark_resident
+from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.timing import CLOCK, time_steps, timed
+from synthbench.models.model import Model
+from synthbench.models.start import start_values
+from synthbench.store import Flops, Measurements, Memory, Parity, Timing
+from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.settings import Measure
+
+T = TypeVar("T")
+Report = Callable[[str, Measurements], None]
+
+# Below this a step may find room in pages it has already.
+SMALLEST_RISE_BYTES = 2**20
+
+
+def measure_cell(
+    backend: Backend,
+    cell: Cell,
+    measure: Measure,
+    parity: Parity | None = None,
+    report: Report = lambda stage, measured: None,
+) -> tuple[Measurements, list[str]]:
+    """Measure a cell; returns the measurements, and a note for each count that failed.
+
+    `report` is told each stage before it begins, with what is measured so far. Raises what the
+    framework raises, UnsupportedError or ShapeError for a cell that cannot be, and
+    ImplausibleError for a number that cannot be true.
+    """
+    model = model_of(cell)
+    declared = model.parameters()
+    formula = model.flops(batch=cell.batch, seq_len=cell.seq_len)
+    measured = Measurements(
+        declared_parameters=sum(p.size for p in declared.values() if p.trainable),
+        parity=parity,
+        flops=Flops(formula=formula, traced=None, traced_tool=None),
+    )
+
+    report("building", measured)
+    start = start_values(declared, cell.seed)
+    batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
+    begin = time.perf_counter()
+    step = backend.build(model, start, setting_of(cell), cell.mode, batch)
+    build_seconds = time.perf_counter() - begin
+    del start
+    measured.parameters, measured.constants = step.parameter_count, step.constant_count
+
+    report("compiling", measured)
+    begin = time.perf_counter()
+    step.compile()
+    compile_seconds = time.perf_counter() - begin
+
+    report("running the first steps", measured)
+    first_seconds = timed(step, step.wait)
+    second_seconds = measure_memory(step, cell, model, measured)
+
+    report("timing", measured)
+    steady = time_steps(
+        step,
+        step.wait,
+        min_samples=measure.min_samples,
+        min_seconds=measure.min_seconds,
+        max_seconds=measure.max_seconds,
+        before=[second_seconds],
+    )
+    measured.timing = Timing(
+        build_seconds=build_seconds,
+        compile_seconds=compile_seconds,
+        first_step_seconds=first_seconds,
+        warmup_steps=steady.warmup_steps,
+        samples=[round(seconds, 9) for seconds in steady.samples],
+        clock=CLOCK,
+    )
+    return measured, count(step, measured, report)
+
+
+def measure_memory(step: Step, cell: Cell, model: Model, measured: Measurements) -> float:
+    """Run one step, fill in `memory`, and return its seconds.
+
+    It must not be the first: that one makes what is made once (optimizer state, thread pools).
+    Raises ImplausibleError for a peak that reads zero.
+    """
+    held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
+    mark = mark_resident()
+    step.reset_device_peak()
+    seconds = timed(step, step.wait)
+    if cell.device == "cpu":
+        rise = mark.rise()
+        outputs = cell.batch * cell.seq_len * model.classes * np.dtype(np.float32).itemsize
+        if rise == 0 and outputs >= SMALLEST_RISE_BYTES and not mark.zero_is_possible:
+            raise ImplausibleError(
+                f"the resident set did not rise in a step whose outputs take {outputs} bytes"
+            )
+        peak, method = held + rise, mark.description
+    else:
+        peak, method = step.device_peak_bytes() or 0, "peak of the device's allocator"
+    if peak == 0:
+        raise ImplausibleError(f"peak memory reads zero ({method})")
+    measured.memory = Memory(
+        parameters=step.parameter_bytes,
+        optimizer=step.optimizer_bytes,
+        batch=step.batch_bytes,
+        peak=peak,
+        method=method,
+    )
+    return seconds
+
+
+def count(step: Step, measured: Measurements, report: Report) -> list[str]:
+    """Fill in FLOPs and the memory plan, last since they allocate; notes on what failed.
+
+    A count that fails takes nothing from what was measured.
+    """
+    notes: list[str] = []
+
+    def attempt(what: str, make: Callable[[], T]) -> T | None:
+        report(what, measured)
+        try:
+            return make()
+        except Exception as error:  # a tool may fail on an operation in any way
+            notes.append(f"{what} failed: {type(error).__name__}: {error}")
+            return None
+
+    assert measured.flops is not None
+    assert measured.memory is not None
+    if (traced := attempt("tracing FLOPs", step.traced_flops)) is not None:
+        measured.flops.traced = traced.flops
+        measured.flops.traced_tool = traced.tool
+        measured.flops.uncounted = dict(traced.uncounted)
+    measured.flops.compiler = attempt("reading the compiler's FLOPs", step.compiler_flops)
+    if (plan := attempt("planning memory", step.memory_plan)) is not None:
+        measured.memory.planned = plan.peak_bytes
+        measured.memory.planned_tool = plan.tool
+    return notes

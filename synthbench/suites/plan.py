@@ -1,0 +1,159 @@
+"""Plans: the cells of a suite on one device, and those that cannot exist with the reason."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import get_args
+
+from synthbench.errors import NotationError, ShapeError, UnknownNameError, UnsupportedError
+from synthbench.mixers.notation import canonical
+from synthbench.suites.cell import Cell, Compile, Framework, model_of
+from synthbench.suites.settings import Settings
+from synthbench.suites.suite import Suite
+
+FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+DEFAULT_COMPILE: dict[Framework, Compile] = {"torch": "eager", "jax": "compiled"}
+
+
+@dataclass(frozen=True)
+class Skip:
+    """A cell that cannot exist, and why."""
+
+    cell: Cell
+    reason: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run has to do."""
+
+    suite: str  # its name
+    source: str  # its file
+    device: str
+    settings: Settings
+    cells: tuple[Cell, ...]
+    skipped: tuple[Skip, ...]
+
+    @property
+    def frameworks(self) -> tuple[Framework, ...]:
+        """The frameworks of the cells that can exist."""
+        present = {cell.framework for cell in self.cells}
+        return tuple(framework for framework in FRAMEWORKS if framework in present)
+
+    def order(self, round_number: int) -> list[Cell]:
+        """The cells in the order of one round: shuffled, the same for the same seed."""
+        cells = list(self.cells)
+        random.Random(f"{self.settings.measure.seed}:{round_number}").shuffle(cells)
+        return cells
+
+
+def make_plan(
+    suite: Suite,
+    device: str,
+    frameworks: Iterable[str] | None = None,
+    variants: Iterable[str] | None = None,
+    seq_lens: Iterable[int] | None = None,
+) -> Plan:
+    """List the cells of a suite on a device (cpu, cuda or cuda:N).
+
+    `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
+    axes. Raises UnknownNameError or NotationError for what cannot be read.
+    """
+    settings = suite.settings(device_kind(device))
+    axes = settings.axes
+    chosen = _choose_frameworks(suite, axes.framework, frameworks)
+    names = _in_file(suite, axes.variant) if variants is None else _unique(map(canonical, variants))
+    lengths = axes.seq_len if seq_lens is None else _lengths(seq_lens)
+    if not (chosen and names and lengths):
+        raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
+    cells: dict[str, Cell] = {}
+    skipped: dict[str, Skip] = {}
+    for seq_len, batch, dtype, form, mode, name, framework in itertools.product(
+        lengths, axes.batch, axes.dtype, axes.form, axes.mode, names, chosen
+    ):
+        for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
+            model = settings.model
+            cell = Cell(
+                variant=name, framework=framework, mode=mode, seq_len=seq_len, batch=batch,
+                model=model.kind, d_model=model.d_model, heads=model.heads,
+                head_dim=model.head_dim, max_len=model.max_len or seq_len, layers=model.layers,
+                feed_forward=model.feed_forward, vocabulary=model.vocabulary, dtype=dtype,
+                device=device, form=form, compile=compiled, seed=settings.measure.seed,
+            )  # fmt: skip
+            reason = why_impossible(cell)
+            if reason is None:
+                cells[cell.id] = cell
+            else:
+                skipped[cell.id] = Skip(cell, reason)
+    return Plan(
+        suite=suite.name,
+        source=suite.source,
+        device=device,
+        settings=settings,
+        cells=tuple(cells.values()),
+        skipped=tuple(skipped.values()),
+    )
+
+
+def why_impossible(cell: Cell) -> str | None:
+    """The reason why a cell cannot exist; None where it can."""
+    if cell.framework == "jax" and cell.compile == "eager":
+        return "jax is always compiled here: its eager mode dispatches each operation on its own"
+    try:
+        model_of(cell)
+    except (ShapeError, UnsupportedError, NotationError) as error:
+        return str(error)
+    return None
+
+
+def device_kind(device: str) -> str:
+    """`cpu` or `cuda` for cpu, cuda or cuda:N; NotationError for anything else."""
+    match = re.fullmatch(r"(cpu|cuda)|(cuda):\d+", device)
+    if match is None:
+        raise NotationError(f"device {device!r} not known; use auto, cpu, cuda or cuda:N")
+    return match[1] or match[2]
+
+
+def _choose_frameworks(
+    suite: Suite, own: Sequence[Framework], wanted: Iterable[str] | None
+) -> tuple[Framework, ...]:
+    if wanted is None:
+        return tuple(dict.fromkeys(own))
+    chosen: list[Framework] = []
+    for name in wanted:
+        found = next((framework for framework in FRAMEWORKS if framework == name), None)
+        if found is None:
+            raise UnknownNameError("framework", name, FRAMEWORKS)
+        if found not in own:
+            raise NotationError(
+                f"suite {suite.name} has no cells for {name}; its axes.framework is "
+                f"{', '.join(own)} ({suite.source})"
+            )
+        chosen.append(found)
+    return tuple(dict.fromkeys(chosen))
+
+
+def _in_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
+    names: list[str] = []
+    for position, variant in enumerate(variants):
+        try:
+            names.append(canonical(variant))
+        except (NotationError, UnknownNameError, ShapeError) as error:
+            raise NotationError(f"{suite.source}: axes.variant.{position}: {error}") from error
+    return _unique(names)
+
+
+def _unique(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(names))
+
+
+def _lengths(seq_lens: Iterable[int]) -> tuple[int, ...]:
+    lengths = tuple(dict.fromkeys(seq_lens))
+    for length in lengths:
+        if length < 1:
+            raise NotationError(f"length {length} is not possible; use lengths of 1 or more")
+    return lengths

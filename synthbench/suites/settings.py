@@ -1,0 +1,68 @@
+"""What a suite says for one kind of device: axes, model, how to measure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+
+from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Section(BaseModel):
+    """A frozen part of a suite in which only declared keys of the declared types may stand."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Axes(Section):
+    """What the cells differ in; every combination is one cell."""
+
+    variant: Annotated[tuple[str, ...], Field(min_length=1)]
+    framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = ("torch", "jax")
+    mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("forward", "train")
+    seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1,)
+    dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = ("float32",)
+    form: Annotated[tuple[Form, ...], Field(min_length=1)] = ("auto",)
+    compile: Annotated[tuple[Compile, ...], Field(min_length=1)] | None = None
+    """None: torch eager, jax compiled."""
+
+
+class ModelSection(Section):
+    """The model around the mixer, the same in every cell."""
+
+    kind: ModelKind = "mixer"
+    d_model: PositiveInt
+    heads: PositiveInt
+    head_dim: PositiveInt | None = None  # None: d_model / heads
+    layers: PositiveInt = 1
+    feed_forward: PositiveInt | None = None  # None: 4 d_model
+    vocabulary: PositiveInt | None = None
+    max_len: PositiveInt | None = None  # None: the seq_len of each cell
+
+
+class Measure(Section):
+    """How each cell is measured, and what it may take."""
+
+    rounds: PositiveInt = 1
+    min_samples: PositiveInt = 10
+    min_seconds: Seconds = 0.5  # of steady state, at least
+    max_seconds: Seconds = 10.0  # of warm-up and steady state together, at most
+    timeout_seconds: Seconds = 300.0  # a whole cell, from its process's start
+    memory_limit_gb: Gigabytes | None = None  # CPU only; None: 90% of what is available
+    threads: PositiveInt | None = None  # None: all usable cores
+    parity: bool = True  # check before timing
+    seed: int = 0  # start values, batches and the order of the cells
+
+
+class Settings(Section):
+    """Everything a suite says for one kind of device."""
+
+    axes: Axes
+    model: ModelSection
+    measure: Measure = Measure()
+    baseline: str = "V"  # the variant ratios are taken to

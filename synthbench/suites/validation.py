@@ -1,0 +1,100 @@
+"""What pydantic found wrong in a suite, said for the person who wrote the file."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+from synthbench.suites.settings import Settings
+
+EXPECTED = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "tuple_type": "a list",
+    "too_short": "a list with at least one entry",
+    "model_type": "keys below it",
+    "model_attributes_type": "keys below it",
+}
+
+
+def explain(
+    error: ValidationError,
+    source: str,
+    kind: str,
+    override: Mapping[str, Any] | None,
+    top_keys: Iterable[str],
+) -> str:
+    """Each mistake on a line: file, key path, what was got, what was expected, near matches."""
+    lines: list[str] = []
+    mistakes = error.errors()
+    for mistake in mistakes:
+        depth = len(mistake["loc"])
+        below = any(m["loc"][:depth] == mistake["loc"] and m is not mistake for m in mistakes)
+        if mistake["type"] == "too_short" and below:
+            continue  # it is short only because its wrong entries are not counted
+        line = _line(mistake, source, kind, override or {}, list(top_keys))
+        if line not in lines:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _line(
+    mistake: Any, source: str, kind: str, override: Mapping[str, Any], top_keys: list[str]
+) -> str:
+    location: tuple[Any, ...] = tuple(mistake["loc"])
+    path = ".".join(str(part) for part in location)
+    if _stands_in(override, location):
+        path = f"devices.{kind}.{path}"
+    got = mistake["input"]
+    match mistake["type"]:
+        case "missing":
+            or_section = f", or under devices.{kind}" if override else ""
+            return f"{source}: {path}: missing; give it there{or_section}"
+        case "extra_forbidden":
+            known = _keys_at(location[:-1]) or top_keys
+            if len(location) == 1:
+                known = [*top_keys]
+            near = difflib.get_close_matches(str(location[-1]), known, n=3, cutoff=0.5)
+            hint = f" Did you mean {' or '.join(near)}?" if near else ""
+            return f"{source}: {path}: unknown key.{hint} Known here: {', '.join(known)}"
+        case "literal_error":
+            expected = f"one of {mistake['ctx']['expected']}"
+            near = difflib.get_close_matches(
+                str(got), mistake["ctx"]["expected"].replace("'", "").split(), n=1, cutoff=0.5
+            )
+            hint = f" (did you mean {near[0].rstrip(',')}?)" if near else ""
+            return f"{source}: {path}: got {got!r}, expected {expected}{hint}"
+        case "greater_than":
+            expected = f"a number greater than {mistake['ctx']['gt']}"
+        case known_type:
+            expected = EXPECTED.get(known_type, mistake["msg"])
+    return f"{source}: {path}: got {got!r}, expected {expected}"
+
+
+def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
+    """Whether the value at `location` comes from this section, whole or in part."""
+    value: Any = section
+    for depth, part in enumerate(location):
+        if not isinstance(value, Mapping):
+            return depth > 0
+        if part not in value:
+            return False
+        value = value[part]
+    return True
+
+
+def _keys_at(location: tuple[Any, ...]) -> list[str]:
+    """The keys that the declared section at `location` knows."""
+    model: Any = Settings
+    for part in location:
+        annotation = model.model_fields[part].annotation
+        models = [annotation, *get_args(annotation)]
+        model = next(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
+    return list(model.model_fields)

@@ -1,0 +1,152 @@
+"""Mixers that do what a harness must survive, or whose true cost is known beforehand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.initializers import ONES
+
+
+@dataclass(frozen=True)
+class Faulty(Mixer):
+    """Returns its input after doing its deed."""
+
+    name: ClassVar[str] = "faulty"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        return {}
+
+    def deed(self) -> None:
+        """What it does in each forward pass."""
+
+    def torch(self, sizes: Sizes) -> Any:
+        def forward(p: Any, x: Any, padding_mask: Any, causal: bool) -> Any:
+            self.deed()
+            return x * 1
+
+        return forward
+
+
+@dataclass(frozen=True)
+class Sleeper(Faulty):
+    name: ClassVar[str] = "sleeper"
+    seconds: float = 0.01
+
+    def deed(self) -> None:
+        time.sleep(self.seconds)
+
+
+@dataclass(frozen=True)
+class Allocator(Faulty):
+    name: ClassVar[str] = "allocator"
+    megabytes: int = 64
+
+    def deed(self) -> None:
+        np.ones(self.megabytes * 10**6, dtype=np.uint8)
+
+
+@dataclass(frozen=True)
+class Aborter(Faulty):
+    name: ClassVar[str] = "aborter"
+
+    def deed(self) -> None:
+        print("about to abort", file=sys.stderr, flush=True)
+        os.abort()
+
+
+@dataclass(frozen=True)
+class Looper(Faulty):
+    """Also starts a process of its own, which must not outlive it."""
+
+    name: ClassVar[str] = "looper"
+
+    def deed(self) -> None:
+        subprocess.Popen(["sleep", "300"], start_new_session=True)
+        while True:
+            pass
+
+
+@dataclass(frozen=True)
+class Printer(Faulty):
+    name: ClassVar[str] = "printer"
+
+    def deed(self) -> None:
+        if not os.environ.get("PRINTED"):
+            os.environ["PRINTED"] = "yes"
+            for _ in range(100):
+                os.write(1, b"x" * 10**6)
+
+
+@dataclass(frozen=True)
+class Killed(Faulty):
+    name: ClassVar[str] = "killed"
+
+    def deed(self) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@dataclass(frozen=True)
+class Exiter(Faulty):
+    name: ClassVar[str] = "exiter"
+
+    def deed(self) -> None:
+        os._exit(3)
+
+
+@dataclass(frozen=True)
+class Raiser(Faulty):
+    name: ClassVar[str] = "raiser"
+
+    def deed(self) -> None:
+        raise ValueError("a mistake of its own")
+
+
+@dataclass(frozen=True)
+class Liar(Faulty):
+    """Its reference is another function than its forward pass."""
+
+    name: ClassVar[str] = "liar"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        return {"scale": Parameter((sizes.d_model,), ONES)}
+
+    def torch(self, sizes: Sizes) -> Any:
+        return lambda p, x, padding_mask, causal: x * p["scale"]
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        return x * p["scale"] + 1
+
+
+def answer(number: int) -> dict[str, Any]:
+    """For a call in a child: which process did it, and with which frameworks loaded."""
+    loaded = [name for name in ("torch", "jax") if name in sys.modules]
+    return {"doubled": 2 * number, "pid": os.getpid(), "loaded": loaded}
+
+
+def refuse() -> None:
+    """A user's mistake, found in a child."""
+    from synthbench.errors import ShapeError
+
+    raise ShapeError("7 is not divisible by 2")
+
+
+def doze() -> None:
+    """Sleep longer than a caller waits."""
+    time.sleep(60)

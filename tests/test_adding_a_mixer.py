@@ -1,0 +1,316 @@
+"""docs/adding_a_mixer.md, run as written: a mixer from outside is as good as a built-in one."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import subprocess
+import sys
+import tomllib
+from math import log2
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+
+import synthbench
+from synthbench.backends.base import BACKENDS, Backend, Setting
+from synthbench.errors import UnsupportedError
+from synthbench.measure import parity
+from synthbench.measure.inputs import random_batch
+from synthbench.mixers import catalog
+from synthbench.mixers.base import Array, Mixer, Parameter, Sizes
+from synthbench.mixers.notation import canonical, parse
+from synthbench.models.model import Model
+from synthbench.models.start import start_values
+from synthbench.suites.cell import Cell
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCUMENT = (ROOT / "docs" / "adding_a_mixer.md").read_text(encoding="utf-8")
+FRAMEWORKS = ("torch", "jax")
+NAMES = ("fnet", "spatial_gating")
+SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
+
+pytestmark = pytest.mark.usefixtures("registry")
+
+
+def blocks(language: str) -> list[str]:
+    """The code blocks of the document, in order."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    assert found
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A working directory that holds my_mixers.py as the document has it."""
+    parts = [block for block in blocks("python") if block.startswith("# my_mixers.py")]
+    (tmp_path / "my_mixers.py").write_text("\n\n".join(parts), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_mixers", raising=False)
+    importlib.invalidate_caches()
+    return tmp_path
+
+
+@pytest.fixture
+def mixers(folder: Path) -> dict[str, type[Mixer]]:
+    """The document's mixers, loaded as --plugin loads them."""
+    return {cls.name: cls for cls in catalog.load_plugin("my_mixers")}
+
+
+def test_the_plugin_option_registers_every_class(mixers: dict[str, type[Mixer]]) -> None:
+    assert tuple(mixers) == NAMES
+    assert catalog.plugins() == mixers
+    assert canonical("fnet") == canonical("FNet") == "FNet"
+    with pytest.raises(synthbench.SynthbenchError, match=r"'fent' not known.*FNet or fnet"):
+        parse("fent")
+
+
+def test_the_notebook_runs_as_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    (notebook,) = [block for block in blocks("python") if "synthbench.register" in block]
+    exec(compile(notebook, "notebook", "exec"), {})
+    error, cost = capsys.readouterr().out.splitlines()
+    assert float(error) < 1e-3
+    assert cost.startswith("Cost(parameters=0, constants=0, flops=")
+    assert list(catalog.plugins()) == ["fnet"]
+
+
+def test_a_class_edited_in_a_notebook_takes_the_place_of_the_old_one() -> None:
+    def cell(rank: int) -> type[Mixer]:
+        class Mine(Mixer):
+            name = "mine"
+
+            def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+                return {"weight": Parameter((rank,), synthbench.Normal(1.0))}
+
+            def torch(self, sizes: Sizes) -> Any:
+                return None
+
+        return Mine
+
+    for rank in (3, 4):
+        synthbench.register(cell(rank))
+        assert synthbench.cost("mine", batch=1, seq_len=1, d_model=4, **SIZES).parameters == rank
+
+
+def test_an_installed_package_needs_no_option(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (toml,) = blocks("toml")
+    points = tomllib.loads(toml)["project"]["entry-points"][catalog.ENTRY_POINT_GROUP]
+    info = folder / "my_mixers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mixers\nVersion: 1.0\n")
+    lines = [f"[{catalog.ENTRY_POINT_GROUP}]", *(f"{n} = {value}" for n, value in points.items())]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(catalog, "_entry_points_read", False)
+    assert parse("fnet").notation == "FNet"
+    assert set(NAMES) <= catalog.known().keys()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_frameworks_compute_what_numpy_computes(
+    mixers: dict[str, type[Mixer]], name: str
+) -> None:
+    for dtype, tolerance in (("float64", 1e-10), ("float32", 2e-5)):
+        torch, jax = (parity.collect(framework, name, dtype) for framework in FRAMEWORKS)
+        assert len(torch) == (4 if name == "fnet" else 8)  # fnet is never causal
+        for case in torch:
+            for got in (torch[case], jax[case]):
+                assert parity.relative_error(got["forward"], got["reference"]) <= tolerance
+            ours, theirs = torch[case]["gradients"], jax[case]["gradients"]
+            assert parity.gradient_difference(ours, theirs) <= tolerance
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("kind", ["mixer", "encoder"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_a_cell_of_it_passes_the_check_before_timing(
+    mixers: dict[str, type[Mixer]], framework: str, kind: str, name: str, dtype: str
+) -> None:
+    stack = {} if kind == "mixer" else {"feed_forward": 8, "vocabulary": 9}
+    cell = Cell.model_validate(
+        {
+            "variant": canonical(name), "framework": framework, "mode": "train", "model": kind,
+            "seq_len": 8, "batch": 2, "d_model": 16, "heads": 4, "max_len": 8, "dtype": dtype,
+            "compile": "eager" if framework == "torch" else "compiled", **stack,
+        }
+    )  # fmt: skip
+    checked = parity.check_cell(backend_of(framework), cell)
+    assert checked.against == "numpy"
+    assert checked.passed, checked
+
+
+@pytest.mark.parametrize("framework", ["numpy", *FRAMEWORKS])
+@pytest.mark.parametrize("name", NAMES)
+def test_padding_and_causal_hide_what_they_should(
+    mixers: dict[str, type[Mixer]], framework: str, name: str
+) -> None:
+    parameters = synthbench.initialize(name, d_model=16, **SIZES)
+    x = np.random.default_rng(0).standard_normal((2, 9, 16))
+    mask = np.ones((2, 9), dtype=bool)
+    mask[:, 6:] = False
+    changed = np.where(mask[..., None], x, np.nan)
+
+    def first(x: Array, **masks: Any) -> Array:
+        y = synthbench.apply(
+            name, parameters, x, framework=framework, dtype="float64", **SIZES, **masks
+        )
+        return y[:, :6]
+
+    np.testing.assert_allclose(first(x, padding_mask=mask), first(changed, padding_mask=mask))
+    if name == "fnet":
+        with pytest.raises(UnsupportedError, match="fnet cannot be causal"):
+            first(x, causal=True)
+    else:
+        changed = np.where(mask[..., None], x, 1e6)
+        np.testing.assert_array_equal(first(x, causal=True), first(changed, causal=True))
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_the_formula_stands_beside_what_is_traced(
+    mixers: dict[str, type[Mixer]], framework: str
+) -> None:
+    sizes = Sizes.of(d_model=16, **SIZES)
+    setting = Setting(compile="eager" if framework == "torch" else "compiled")
+    traced = {}
+    for name in NAMES:
+        model = Model("mixer", parse(name), sizes)
+        batch = random_batch(model, batch=3, seq_len=9)
+        start = start_values(model.parameters())
+        step = backend_of(framework).build(model, start, setting, "forward", batch)
+        traced[name] = step.traced_flops()
+    formulas = {n: synthbench.cost(n, batch=3, seq_len=9, d_model=16, **SIZES).flops for n in NAMES}
+    assert traced["spatial_gating"].flops == formulas["spatial_gating"] == 2 * 3 * 9 * 9 * 16
+    assert traced["spatial_gating"].uncounted == {}
+    assert formulas["fnet"] == round(5 * 3 * 9 * 16 * log2(9 * 16))
+    assert traced["fnet"].flops == 0
+    assert any("fft" in operation for operation in traced["fnet"].uncounted)
+
+
+@pytest.mark.parametrize("command", [c for c in "".join(blocks("bash")).splitlines() if c])
+def test_the_commands_run_as_written(folder: Path, command: str) -> None:
+    program, *arguments = command.replace('"', "").split()
+    assert program == "synthbench"
+    done = subprocess.run(
+        [sys.executable, "-m", "synthbench", *arguments],
+        cwd=folder, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "FNet" in done.stdout
+    if arguments[0] == "run":
+        (records,) = folder.glob("results/smoke/*/records.jsonl")
+        lines = records.read_text().splitlines()
+        assert len(lines) == 8  # two variants, two frameworks, forward and train step
+        assert all('"outcome":"ok"' in line for line in lines)
+
+
+class Whole(Mixer):
+    """A mixer with everything that must be there; each mistake below takes something away."""
+
+    name = "whole"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        return {"weight": Parameter((sizes.max_len, sizes.max_len), synthbench.Normal(1.0))}
+
+    def torch(self, sizes: Sizes) -> Any:
+        import torch
+
+        module = torch.nn.Module()
+        module.weight = torch.nn.Parameter(torch.empty(sizes.max_len + 1, sizes.max_len))
+        return module
+
+    def jax(self, sizes: Sizes) -> Any:
+        from flax import nnx
+        from jax import numpy as jnp
+
+        class Module(nnx.Module):
+            def __init__(self) -> None:
+                self.weights = nnx.Param(jnp.empty((sizes.max_len, sizes.max_len)))
+
+        return Module()
+
+
+@pytest.mark.parametrize(
+    ("framework", "held"),
+    [
+        ("torch", r"declared as \(12, 12\), got \(13, 12\)"),
+        ("jax", r"declared as \(12, 12\), got none"),
+    ],
+)
+def test_a_module_that_holds_something_else_is_named(framework: str, held: str) -> None:
+    synthbench.register(Whole)
+    parameters = synthbench.initialize("whole", d_model=16, **SIZES)
+    message = rf"the {framework} module: parameter 'weight' is {held}"
+    with pytest.raises(synthbench.SynthbenchError, match=message):
+        synthbench.apply("whole", parameters, np.ones((1, 12, 16)), framework=framework, **SIZES)
+
+
+def test_a_framework_that_is_left_out_is_named() -> None:
+    class TorchOnly(Whole):
+        name = "torch_only"
+        jax = Mixer.jax
+
+    synthbench.register(TorchOnly)
+    parameters = synthbench.initialize("torch_only", d_model=16, **SIZES)
+    x = np.ones((1, 12, 16))
+    with pytest.raises(UnsupportedError, match=r"torch_only has no jax\(\); it cannot run in JAX"):
+        synthbench.apply("torch_only", parameters, x, framework="jax", **SIZES)
+    with pytest.raises(UnsupportedError, match="torch_only gives no NumPy reference"):
+        synthbench.apply("torch_only", parameters, x, framework="numpy", **SIZES)
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "no name": ({"name": None}, r"Wrong\.name is None; give it a lower-case name like 'fnet'"),
+    "a name that is no word": ({"name": "My Mixer"}, r"Wrong\.name is 'My Mixer'"),
+    "a name that is taken": ({"name": "linformer"}, r"'linformer' is taken by .*Linformer"),
+    "no parameters": ({"parameters": Mixer.parameters}, r"no parameters\(\); return {} if"),
+    "no framework": ({"torch": Mixer.torch, "jax": Mixer.jax}, r"neither torch\(\) nor jax\(\)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_class_that_cannot_be_a_mixer_is_refused(mistake: str) -> None:
+    changes, message = MISTAKES[mistake]
+    wrong = type("Wrong", (Whole,), {"name": "wrong", "__module__": __name__, **changes})
+    with pytest.raises(synthbench.SynthbenchError, match=message):
+        synthbench.register(wrong)
+    assert catalog.plugins() == {}
+
+
+def test_what_is_no_class_is_refused() -> None:
+    with pytest.raises(synthbench.SynthbenchError, match=r"subclass of synthbench\.Mixer, got 3"):
+        synthbench.register(cast(Any, 3))
+
+
+PLUGINS = {
+    "absent": (None, r"'absent' cannot be imported: ModuleNotFoundError"),
+    "broken": ("1 / 0", r"'broken' cannot be imported: ZeroDivisionError: division by zero"),
+    "empty": ("from synthbench import Mixer", r"'empty' defines no subclass of synthbench.Mixer"),
+}
+
+
+@pytest.mark.parametrize("name", PLUGINS)
+def test_a_plugin_that_cannot_be_loaded_is_named(folder: Path, name: str) -> None:
+    content, message = PLUGINS[name]
+    if content is not None:
+        (folder / f"{name}.py").write_text(content)
+    with pytest.raises(synthbench.SynthbenchError, match=message):
+        catalog.load_plugin(name)
+
+
+def test_a_file_in_place_of_a_module_is_explained() -> None:
+    with pytest.raises(synthbench.SynthbenchError, match=r"module name.*write 'my_mixers'"):
+        catalog.load_plugin("elsewhere/my_mixers.py")
+
+
+def backend_of(framework: str) -> Backend:
+    return cast(Backend, importlib.import_module(BACKENDS[framework]))

@@ -1,0 +1,164 @@
+"""The layers, the twins, and who may load which framework."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from synthbench.mixers import catalog
+
+ROOT = Path(__file__).resolve().parents[1]
+TWINS = ("torch", "jax")
+FRAMEWORKS = ("torch", "fvcore", "jax", "jaxlib", "flax", "optax")
+HEAVY = (*FRAMEWORKS, "pandas", "scipy", "rich", "typer", "yaml")
+
+
+def python(code: str, *, without: tuple[str, ...] = ()) -> str:
+    """Run code in an interpreter of its own, in which importing any of `without` fails."""
+    blocker = (
+        "import importlib.abc, sys\n"
+        "class Blocker(importlib.abc.MetaPathFinder):\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name.partition('.')[0] in {without!r}:\n"
+        "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+        "sys.meta_path.insert(0, Blocker())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", blocker + code],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def loaded_by(module: str, suspects: tuple[str, ...]) -> list[str]:
+    """Which of the suspects are loaded once `module` is imported."""
+    code = (
+        f"import json, {module}; print(json.dumps([m for m in {suspects!r} if m in sys.modules]))"
+    )
+    loaded: list[str] = json.loads(python(code))
+    return loaded
+
+
+def test_imports_go_down_only() -> None:
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache"],
+        cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_contract_names_every_module() -> None:
+    """A module that the contracts leave out could import what it likes."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
+    package = ROOT / "synthbench"
+    present = {p.stem for p in package.glob("[!_]*.py")}
+    present |= {p.parent.name for p in package.glob("*/__init__.py")} - {"backends"}
+    for contract in contracts:
+        if contract["type"] == "forbidden":
+            allowed = {"torch": "backends.jax", "jax": "backends.torch"}[contract["id"]]
+            expected = {f"synthbench.{name}" for name in (*present, "backends.base", allowed)}
+            assert set(contract["source_modules"]) == expected
+
+
+def test_the_public_api_needs_neither_framework() -> None:
+    python(
+        "import synthbench, numpy\n"
+        "sizes = {'heads': 2, 'max_len': 6}\n"
+        "p = synthbench.initialize('R+V', d_model=8, **sizes)\n"
+        "y = synthbench.apply('R+V', p, numpy.ones((1, 6, 8)), framework='numpy', **sizes)\n"
+        "assert y.shape == (1, 6, 8)\n"
+        "try:\n"
+        "    synthbench.apply('R+V', p, numpy.ones((1, 6, 8)), framework='jax', **sizes)\n"
+        "except synthbench.SynthbenchError as error:\n"
+        "    assert \"pip install 'synthbench[jax]'\" in str(error), error\n"
+        "else:\n"
+        "    raise AssertionError('jax is blocked')\n",
+        without=(*FRAMEWORKS, "pandas"),
+    )
+
+
+def test_importing_synthbench_loads_nothing_heavy() -> None:
+    assert loaded_by("synthbench", HEAVY) == []
+
+
+def test_the_command_line_loads_no_framework() -> None:
+    assert loaded_by("synthbench.cli", FRAMEWORKS) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "other"), [("torch", ("jax", "jaxlib", "flax", "optax")), ("jax", ("torch", "fvcore"))]
+)
+def test_a_backend_loads_one_framework(own: str, other: tuple[str, ...]) -> None:
+    assert loaded_by(f"synthbench.backends.{own}.backend", other) == []
+    assert loaded_by(f"synthbench.backends.{own}.backend", (own,)) == [own]
+
+
+def test_a_backend_works_without_the_other_framework() -> None:
+    for own, other in (("torch", ("jax", "jaxlib", "flax", "optax")), ("jax", ("torch", "fvcore"))):
+        python(
+            "import synthbench, numpy\n"
+            "p = synthbench.initialize('D+V', d_model=8, heads=2, max_len=6)\n"
+            f"y = synthbench.apply('D+V', p, numpy.ones((1, 6, 8)), framework={own!r}, heads=2,"
+            " max_len=6)\n"
+            "assert y.shape == (1, 6, 8)\n",
+            without=other,
+        )
+
+
+def test_the_backends_have_the_same_files() -> None:
+    files = {
+        own: {p.name for p in (ROOT / "synthbench" / "backends" / own / "mixers").glob("*.py")}
+        for own in TWINS
+    }
+    missing = [
+        f"backends/{own}/mixers/{name}"
+        for own, other in (TWINS, TWINS[::-1])
+        for name in sorted(files[other] - files[own])
+    ]
+    assert not missing, f"these have a twin and are not there: {', '.join(missing)}"
+
+
+def backend_module(own: str, name: str) -> ModuleType:
+    return importlib.import_module(f"synthbench.backends.{own}.mixers.{name}")
+
+
+@pytest.mark.parametrize("own", TWINS)
+def test_each_backend_has_every_mixer(own: str) -> None:
+    mixers = backend_module(own, "catalog").MIXERS
+    components = backend_module(own, "components").LOGITS
+    for held, declared in (
+        (components.keys(), catalog.COMPONENTS.keys()),
+        (mixers.keys(), {"attention", *catalog.MIXERS}),
+    ):
+        assert held == declared, f"{own}: missing or unknown: {sorted(held ^ declared)}"
+
+
+def test_twins_offer_the_same_forms() -> None:
+    forms = {
+        own: {
+            name: {form for form in ("reference", "fused") if hasattr(module, form)}
+            for name, module in backend_module(own, "catalog").MIXERS.items()
+        }
+        for own in TWINS
+    }
+    assert forms["torch"] == forms["jax"]
+    assert all("reference" in offered for offered in forms["torch"].values())
+
+
+def test_the_names_of_the_catalogue_are_those_of_the_classes() -> None:
+    assert all(cls.name == name for name, cls in catalog.CATALOG.items())
+    labels = [cls.label for cls in catalog.CATALOG.values() if cls.label]
+    assert len(set(labels)) == len(labels)
+    assert not set(labels) & catalog.CATALOG.keys()

@@ -1,0 +1,466 @@
+"""The command line: what it prints, where it prints it, and the code it exits with."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synthbench import __version__
+from synthbench.cli import main
+from synthbench.cli.options import split_lengths, split_list
+from synthbench.errors import NotationError, SynthbenchError
+from synthbench.run import runner
+from synthbench.run.runner import Summary
+from synthbench.run.verify import compare
+from synthbench.store import Record, RunInfo, append_record, create_run, read_run
+from synthbench.suites.cell import Cell
+
+REPOSITORY = Path(__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"}
+TINY = """
+axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [8]}
+model: {kind: %s, d_model: 8, heads: 2, vocabulary: 11}
+measure: {min_samples: 3, min_seconds: 0.001, max_seconds: 0.1, threads: 1}
+"""
+
+Captured = pytest.CaptureFixture[str]
+
+
+def synthbench(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of one command, called in this process."""
+    capsys.readouterr()
+    code: Any = 0
+    try:
+        main(arguments)
+    except SystemExit as exit:
+        code = exit.code or 0
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def refused(capsys: Captured, *arguments: str) -> str:
+    """The message of a command that must fail as a user's mistake: one, on standard error."""
+    code, out, err = synthbench(capsys, *arguments)
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+    return err
+
+
+def cell(variant: str = "V", framework: str = "torch") -> Cell:
+    return Cell.model_validate(
+        {"variant": variant, "framework": framework, "mode": "forward", "seq_len": 8, "batch": 1,
+         "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "compiled"}
+    )  # fmt: skip
+
+
+def made_run(folder: Path, outcome: Any = "ok", **changes: Any) -> Path:
+    """A run of one record."""
+    content: dict[str, Any] = {
+        "suite": folder.parent.name, "settings": {"baseline": "V"}, "device": "cpu",
+        "started": f"2026-01-01T00:00:00+{folder.name}", "finished": "2026-01-02",
+    }  # fmt: skip
+    create_run(folder, RunInfo(**content | changes))
+    record = Record(
+        id=cell().id, cell=cell(), outcome=outcome, reason="so it was", started="2026-01-01",
+        wall_seconds=1.0,
+    )  # fmt: skip
+    append_record(folder, record)
+    return folder
+
+
+def suite_file(folder: Path, kind: str = "mixer", more: str = "") -> str:
+    path = folder / "tiny.yaml"
+    path.write_text(TINY % kind + more)
+    return str(path)
+
+
+# --- parsing -------------------------------------------------------------------------------------
+
+
+def test_lists_are_split_outside_parentheses_and_quotes() -> None:
+    assert split_list(["V,FD(a=2, b=4)+V", "R"]) == ["V", "FD(a=2, b=4)+V", "R"]
+    assert split_list(["(R+V)(mixing=layer, bias=true),FR(rank=8)"]) == [
+        "(R+V)(mixing=layer, bias=true)", "FR(rank=8)",
+    ]  # fmt: skip
+    assert split_list(['own(text="a,b)"),V']) == ['own(text="a,b)")', "V"]
+    assert split_list(["FR(rank=8,V"]) == ["FR(rank=8,V"]  # left whole for notation to explain
+    assert split_list([]) == []
+    with pytest.raises(NotationError, match="empty entry"):
+        split_list(["V,,R"])
+    assert split_lengths(["128, 256", "512"]) == [128, 256, 512]
+    with pytest.raises(NotationError, match="'12x' is no whole number"):
+        split_lengths(["12x"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["show", "linfromer"], ["'linfromer' not known", "Did you mean linformer"]),
+        (["show", "FR(rank=32"], ["expected ','", "at character 11"]),
+        (["show", "FR(rank=big)"], ["rank='big'", "expected int"]),
+        (["show", "V", "--d-model", "16", "--heads", "3"], ["16 is not divisible by heads 3"]),
+        (["show", "V", "--seq-len", "9", "--max-len", "8"], ["length 9 does not fit max_len 8"]),
+        (["verify", "V+linformer"], ["cannot stand in a sum"]),
+        (["verify", "V", "--framework", "trch"], ["Did you mean torch"]),
+        (["run", "--suite", "smok"], ["'smok' not known", "Did you mean smoke"]),
+        (["run", "--suite", "smoke", "--device", "tpu"], ["use auto, cpu, cuda or cuda:N"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--framework", "jx"], ["Did you mean jax"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--seq-len", "0"], ["length 0"]),
+        (["run", "--suite", "smoke", "--plugin", "no_such_module"], ["cannot be imported"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--resume"], ["no unfinished run"]),
+        (["tables"], ["no run below results"]),
+        (["tables", "smoke/one"], ["no run 'smoke/one'"]),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_clear_message(
+    arguments: list[str],
+    parts: list[str],
+    capsys: Captured,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    message = refused(capsys, *arguments)
+    assert message.startswith("synthbench: ")
+    for part in parts:
+        assert part in message
+
+
+def test_a_wrong_key_in_a_suite_is_named_with_its_file(capsys: Captured, tmp_path: Path) -> None:
+    suite = suite_file(tmp_path, more="mesure: {rounds: 2}\n")
+    message = refused(capsys, "run", "--suite", suite, "--device", "cpu")
+    for part in (suite, "mesure: unknown key", "Did you mean measure"):
+        assert part in message
+
+
+def test_causal_linformer_is_refused_with_the_reason(capsys: Captured, tmp_path: Path) -> None:
+    call = ["run", "--suite", suite_file(tmp_path, "decoder"), "--device", "cpu"]
+    out = tmp_path / "out"
+    message = refused(capsys, *call, "--variants", "linformer", "--out", str(out))
+    assert "no cell of suite tiny can be run" in message
+    assert "causal" in message
+    assert not out.exists()
+
+
+def test_version_and_help(capsys: Captured) -> None:
+    assert synthbench(capsys, "--version") == (0, f"synthbench {__version__}\n", "")
+    code, out, _ = synthbench(capsys, "run", "--help")
+    assert code == 0
+    for option in ("--suite", "--device", "--framework", "--variants", "--seq-len", "--out",
+                   "--resume", "--plugin"):  # fmt: skip
+        assert option in out
+    code, _, err = synthbench(capsys, "rum")
+    assert code == 2
+    assert "No such command" in err
+
+
+# --- run -----------------------------------------------------------------------------------------
+
+
+def test_a_run_from_end_to_end(capsys: Captured, tmp_path: Path) -> None:
+    suite, out = suite_file(tmp_path), tmp_path / "out"
+    call = ["run", "--suite", suite, "--device", "cpu", "--out", str(out)]
+    code, printed, err = synthbench(capsys, *call)
+    assert code == 0, err
+    assert "Every variant at length 8" in printed
+    assert "All 2 cells ok." in printed
+    assert str(out / "tables") in printed
+    assert {record.cell.variant for record in read_run(out).records} == {"V", "R"}
+    assert synthbench(capsys, "tables", str(out), "--check")[0] == 0
+    assert "not empty" in refused(capsys, *call)
+    before = (out / "records.jsonl").read_bytes()
+    assert synthbench(capsys, *call, "--resume")[0] == 0
+    assert (out / "records.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("outcome", "missing", "expected"),
+    [
+        ("ok", {}, 0), ("oom", {}, 0), ("timeout", {}, 0), ("unsupported", {}, 0),
+        ("crashed", {}, 1), ("quarantined", {}, 1),
+        ("ok", {"jax": "no GPU"}, 2), ("crashed", {"jax": "no GPU"}, 2),
+    ],
+)  # fmt: skip
+def test_what_came_out_decides_the_exit_code(
+    outcome: str,
+    missing: dict[str, str],
+    expected: int,
+    capsys: Captured,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def run_plan(plan: Any, run_dir: Path, **_: Any) -> Summary:
+        made_run(run_dir, outcome)
+        return Summary(run_dir, "cpu", 1, Counter({outcome: 1}), missing)
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    monkeypatch.chdir(tmp_path)
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu"]
+    code, printed, err = synthbench(capsys, *call)
+    assert code == expected
+    (folder,) = (tmp_path / "results" / "tiny").iterdir()
+    assert folder.name.startswith("cpu-")
+    assert "Cells without numbers" in printed
+    assert (outcome == "ok") == ("so it was" not in printed)
+    if outcome in ("crashed", "quarantined"):
+        assert f"1 {outcome}" in err
+    if missing:
+        assert "not run: jax" in err
+
+
+def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path: Path) -> None:
+    suite, out = suite_file(tmp_path, more="# slow\n"), tmp_path / "a run"
+    Path(suite).write_text(Path(suite).read_text().replace("0.001, max_seconds: 0.1", "2"))
+    call = ["run", "--suite", suite, "--device", "cpu", "--out", str(out), "--variants", "V,R,Fix"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "synthbench", *call], env=ENVIRONMENT, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith("[1/3]"):
+            process.send_signal(signal.SIGINT)
+            break
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert len(read_run(out).records) == 1
+    assert f"1 records are kept in {out}" in err
+    assert f"--variants=V,R,Fix --out '{out}' --resume" in err
+    assert "Traceback" not in err
+
+
+def test_resume_without_out_takes_the_newest_unfinished_run(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tiny = tmp_path / "results" / "tiny"
+    made_run(tiny / "1", finished=None)
+    made_run(tiny / "2", finished=None)
+    made_run(tiny / "3", finished=None, device="cuda")
+    made_run(tiny / "4")
+    taken: list[Path] = []
+
+    def run_plan(plan: Any, run_dir: Path, *, resume: bool, **_: Any) -> Summary:
+        assert resume
+        taken.append(run_dir)
+        return Summary(run_dir, "cpu")
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    monkeypatch.chdir(tmp_path)
+    suite = suite_file(tmp_path)
+    assert synthbench(capsys, "run", "--suite", suite, "--device", "cpu", "--resume")[0] == 0
+    assert taken == [Path("results/tiny/2")]
+
+
+# --- tables, list, show --------------------------------------------------------------------------
+
+
+def test_tables_are_made_printed_and_checked(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("1", "2"):
+        made_run(Path("results/smoke") / name)
+    assert synthbench(capsys, "tables", "--check")[0] == 1
+    code, out, _ = synthbench(capsys, "tables")
+    assert (code, out) == (0, "results/smoke/1/tables\nresults/smoke/2/tables\n")
+    code, out, _ = synthbench(capsys, "tables", "--check")
+    assert (code, out) == (0, "tables of 2 runs are what the records give\n")
+    assert "results/smoke/2/tables" in synthbench(capsys, "tables", "smoke")[1]  # the newest
+    for spelling in ("smoke/1", "results/smoke/1", str(tmp_path / "results/smoke/1")):
+        assert synthbench(capsys, "tables", spelling, "--check")[0] == 0
+    beginnings = {
+        "terminal": "Every variant",
+        "markdown": "## Every",
+        "csv": "variant,",
+        "latex": "%",
+    }
+    for form, beginning in beginnings.items():
+        code, out, _ = synthbench(capsys, "tables", "smoke/1", "--format", form)
+        assert code == 0
+        assert out.startswith(beginning)
+    with Path("results/smoke/1/tables/speed.csv").open("a") as file:
+        file.write(" ")
+    Path("results/smoke/2/tables/cost.md").unlink()
+    code, out, err = synthbench(capsys, "tables", "--check")
+    assert code == 1
+    assert len(out.splitlines()) == 2
+    assert "speed.csv: differs" in out
+    assert "cost.md: missing" in out
+    assert "2 files differ" in err
+    assert "Did you mean smoke" in refused(capsys, "tables", "smokee")
+
+
+def test_a_damaged_record_is_told_and_the_rest_is_shown(capsys: Captured, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "smoke" / "1")
+    with (run / "records.jsonl").open("a") as file:
+        file.write('{"id": "half')
+    code, out, err = synthbench(capsys, "tables", str(run))
+    assert code == 0
+    assert "line 2 of records.jsonl is damaged" in err
+    assert "1 damaged lines of records.jsonl were left out." in out
+
+
+def test_a_folder_that_cannot_be_written_is_named(capsys: Captured, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "smoke" / "1")
+    (run / "tables").write_text("a file where the folder should be")
+    code, out, err = synthbench(capsys, "tables", str(run))
+    assert code == 2
+    assert out.startswith("Every variant")  # printing needs no folder
+    assert f"cannot write tables to {run / 'tables'}" in err
+
+
+def test_lists(capsys: Captured, tmp_path: Path) -> None:
+    code, out, _ = synthbench(capsys, "list", "suites")
+    assert code == 0
+    assert "smoke" in out
+    assert "seq_scaling" in out
+    assert "FR(rank=32)" in synthbench(capsys, "list", "variants")[1]
+    made_run(tmp_path / "smoke" / "1", "oom", finished=None)
+    broken = made_run(tmp_path / "smoke" / "2")
+    (broken / "run.json").write_text("{")
+    code, out, _ = synthbench(capsys, "list", "runs", "--results", str(tmp_path))
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[1].split()[:2] == ["smoke/1", "cpu"]
+    assert "unfinished" in lines[1]
+    assert "1 oom" in lines[1]
+    assert "cannot be read" in " ".join(lines[2:])
+    assert synthbench(capsys, "list", "runs", "--results", str(tmp_path / "no"))[1].startswith(
+        "no run"
+    )
+
+
+def test_show_prints_the_definition_and_the_cost(capsys: Captured) -> None:
+    sizes = ["--batch", "2", "--seq-len", "8", "--d-model", "16", "--heads", "4", "--max-len", "12"]
+    code, out, _ = synthbench(capsys, "show", "factorized_random( rank = 3 ) + Fix", *sizes)
+    assert code == 0
+    lines = out.splitlines()
+    assert lines[0] == "FR(rank=3)+Fix"
+    rows = {line.split()[0]: line for line in lines if line.strip()}
+    assert "[4, 12, 3]" in rows["factorized_random.left"]
+    assert "trained" in rows["factorized_random.left"]
+    assert "constant" in rows["fixed_random.logits"]
+    assert "N(0, 1^2)" in rows["fixed_random.logits"]
+    assert rows["parameters"].split()[1] == str(2 * 4 * 12 * 3 + 2 * 16 * 16 + 2 * 4)
+    assert rows["constants"].split()[1] == str(4 * 12 * 12)
+    # value and output projections, left right^T once, weights times value: 2 a multiply-accumulate
+    flops = 2 * (2 * 2 * 8 * 16 * 16) + 2 * 4 * 8 * 8 * 3 + 2 * 2 * 4 * 8 * 8 * 4
+    assert rows["FLOPs"].split()[1] == f"{flops:,}"
+    assert "arXiv 2005.00743" in out
+    assert "rank=3 (default 8)" in out
+
+
+def test_reading_and_asking_needs_neither_framework(tmp_path: Path) -> None:
+    made_run(tmp_path / "results" / "smoke" / "1")
+    script = textwrap.dedent("""
+        import importlib.abc, sys
+
+        class Blocker(importlib.abc.MetaPathFinder):
+            def find_spec(self, name, path=None, target=None):
+                if name.partition(".")[0] in ("torch", "jax", "jaxlib", "flax", "optax", "fvcore"):
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        sys.meta_path.insert(0, Blocker())
+        import synthbench.cli
+        assert "pandas" not in sys.modules, "the command line must start without pandas"
+        for call in (["--help"], ["list", "variants"], ["show", "V"], ["list", "suites"],
+                     ["list", "runs"], ["tables", "smoke"], ["tables", "--check"]):
+            try:
+                synthbench.cli.main(call)
+            except SystemExit as exit:
+                assert not exit.code, call
+    """)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", script], cwd=tmp_path, env=ENVIRONMENT, text=True,
+        capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "S = (X query) (X key)^T" in done.stdout
+    assert "tables of 1 run are what the records give" in done.stdout
+
+
+def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
+    """As `synthbench list variants | head -0` does: the reader is gone before anything is said."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "wb") as closed:
+        done = subprocess.run(
+            [sys.executable, "-m", "synthbench", "list", "variants"], cwd=tmp_path,
+            env=ENVIRONMENT, stdout=closed, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "")
+
+
+# --- verify --------------------------------------------------------------------------------------
+
+
+def collected(forward: float = 1.0, gradient: float = 1.0, reference: bool = True) -> Any:
+    return {
+        "no mask": {
+            "forward": np.array([forward, 0.5]),
+            "loss": 1.0,
+            "gradients": {"value": np.array([gradient, 0.5])},
+            "reference": np.array([1.0, 0.5]) if reference else None,
+        }
+    }
+
+
+def test_errors_are_compared_each_way() -> None:
+    verdict = compare("V", {"torch": collected(1.25, 2.0), "jax": collected(1.0, 2.5)}, 1e-3)
+    assert verdict.forward == {"torch": 0.25, "jax": 0.0}
+    assert verdict.outputs == pytest.approx(0.25)
+    assert verdict.gradients == pytest.approx(0.5 / 2.5)
+    assert not verdict.passed
+    assert compare("V", {"torch": collected(), "jax": collected()}, 1e-3).passed
+    alone = compare("own", {"torch": collected(reference=False)}, 1e-3)
+    assert alone.errors == []
+    assert not alone.passed  # nothing was compared
+    assert not compare("V", {"torch": collected(float("nan"))}, 1e-3).passed
+    other = collected()
+    other["no mask"]["gradients"] = {}
+    assert not compare("V", {"torch": collected(), "jax": other}, 1e-3).passed
+    with pytest.raises(SynthbenchError, match="different cases"):
+        compare("V", {"torch": collected(), "jax": {}}, 1e-3)
+
+
+def test_verify_finds_the_variant_that_is_off(tmp_path: Path) -> None:
+    (tmp_path / "off_by_a_bit.py").write_text(
+        textwrap.dedent("""
+        from dataclasses import dataclass
+        from synthbench import Mixer
+
+        @dataclass(frozen=True)
+        class Off(Mixer):
+            name = "off"
+
+            def parameters(self, sizes):
+                return {}
+
+            def reference(self, p, x, sizes, *, padding_mask=None, causal=False):
+                return x
+
+            def torch(self, sizes):
+                return lambda p, x, padding_mask, causal: x * 1.001
+    """)
+    )
+    call = ["verify", "V,off", "--framework", "torch", "--plugin", "off_by_a_bit"]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "synthbench", *call], cwd=tmp_path, env=ENVIRONMENT,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 1, done.stderr
+    verdicts = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert verdicts["V"].endswith("ok")
+    assert verdicts["off"].endswith("FAILED")
+    assert "1.0e-03" in verdicts["off"]
+    assert "1 of 2 variants did not pass" in done.stderr

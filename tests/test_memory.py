@@ -1,0 +1,81 @@
+"""Peak memory on a CPU, where the truth is known beforehand."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from synthbench.measure import memory
+from synthbench.measure.memory import mark_resident
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+TOLERANCE = 2 * 10**6
+
+
+@linux
+@pytest.mark.parametrize("megabytes", [8, 64, 200])
+def test_a_known_allocation_is_seen_after_it_is_freed(megabytes: int) -> None:
+    mark = mark_resident()
+    block = np.ones(megabytes * 10**6, dtype=np.uint8)
+    del block
+    assert mark.method == "reset"
+    assert abs(mark.rise() - megabytes * 10**6) <= max(TOLERANCE, 0.03 * megabytes * 10**6)
+
+
+@linux
+def test_what_was_freed_before_the_mark_does_not_count() -> None:
+    block = np.ones(100 * 10**6, dtype=np.uint8)
+    pieces = [b"\1" * (250_000 + n) for n in range(200)]  # below the size that is mapped apart
+    del block, pieces
+    mark = mark_resident()
+    assert mark.rise() <= TOLERANCE
+    again = [b"\1" * (250_000 + n) for n in range(200)]
+    assert abs(mark.rise() - 50 * 10**6) <= TOLERANCE
+    del again
+
+
+@linux
+def test_what_stays_resident_does_not_count() -> None:
+    held = np.ones(80 * 10**6, dtype=np.uint8)
+    mark = mark_resident()
+    held += 1
+    assert mark.rise() <= TOLERANCE
+
+
+@linux
+def test_file_pages_touched_for_the_first_time_do_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "library"
+    path.write_bytes(bytes(30 * 10**6))
+    mark = mark_resident()
+    pages = np.memmap(path, dtype=np.uint8, mode="r")
+    assert int(pages.sum()) == 0
+    assert mark.rise() <= TOLERANCE
+
+
+@linux
+def test_without_a_reset_the_method_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(memory, "CLEAR_REFS", tmp_path / "file" / "clear_refs")
+    mark = mark_resident()
+    block = np.ones(64 * 10**6, dtype=np.uint8)
+    assert "clear_refs is not writable" in mark.description
+    assert mark.zero_is_possible
+    assert mark.rise() >= 0.9 * block.size  # an earlier, higher peak of this process may show
+
+
+def test_without_proc_there_is_a_lower_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory, "CLEAR_REFS", tmp_path / "absent" / "clear_refs")
+    monkeypatch.setattr(memory, "STATUS", tmp_path / "status")
+    peaks = iter([50, 80])  # of the process's life, before and after
+    monkeypatch.setattr(memory, "_max_resident", lambda: next(peaks))
+    mark = mark_resident()
+    assert "lower bound" in mark.description
+    assert mark.zero_is_possible
+    assert mark.rise() == 30

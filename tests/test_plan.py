@@ -1,0 +1,122 @@
+"""Plans: which cells a suite makes, which it cannot, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthbench.errors import NotationError, UnknownNameError
+from synthbench.suites.plan import Plan, device_kind, make_plan
+from synthbench.suites.suite import load_suite, parse_suite
+
+
+def plan(text: str, device: str = "cpu", **selection: list[str] | list[int]) -> Plan:
+    return make_plan(parse_suite(text, name="mine", source="mine.yaml"), device, **selection)  # type: ignore[arg-type]
+
+
+SMALL = """
+axes: {variant: [V, R+V], seq_len: [8, 16]}
+model: {d_model: 8, heads: 2}
+measure: {seed: 3}
+"""
+
+
+def test_every_combination_is_one_cell() -> None:
+    cells = plan(SMALL).cells
+    assert len(cells) == 2 * 2 * 2 * 2  # variants, frameworks, modes, lengths
+    assert len({cell.id for cell in cells}) == len(cells)
+    assert {cell.seed for cell in cells} == {3}
+    assert all(cell.max_len == cell.seq_len for cell in cells)
+
+
+def test_torch_is_eager_and_jax_compiled_unless_asked() -> None:
+    assert {(c.framework, c.compile) for c in plan(SMALL).cells} == {
+        ("torch", "eager"),
+        ("jax", "compiled"),
+    }
+
+
+def test_jax_eager_is_unsupported_and_says_so() -> None:
+    asked = plan(SMALL.replace("seq_len:", "compile: [eager, compiled], seq_len:"))
+    assert {(c.framework, c.compile) for c in asked.cells} == {
+        ("torch", "eager"),
+        ("torch", "compiled"),
+        ("jax", "compiled"),
+    }
+    assert {(s.cell.framework, s.cell.compile) for s in asked.skipped} == {("jax", "eager")}
+    assert all("compiled" in skip.reason for skip in asked.skipped)
+
+
+def test_variants_are_written_canonically_and_once() -> None:
+    found = plan(SMALL, variants=["dot_product", "V", "FR(rank=8)", " random + dot_product"])
+    assert list(dict.fromkeys(cell.variant for cell in found.cells)) == ["V", "FR", "R+V"]
+
+
+def test_selections_replace_variants_and_lengths_and_choose_frameworks() -> None:
+    found = plan(SMALL, variants=["D"], seq_lens=[24], frameworks=["jax"])
+    assert {(c.variant, c.seq_len, c.framework) for c in found.cells} == {("D", 24, "jax")}
+    assert found.frameworks == ("jax",)
+
+
+def test_wrong_selections_are_told() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean torch"):
+        plan(SMALL, frameworks=["troch"])
+    with pytest.raises(NotationError, match="no cells for jax"):
+        plan(SMALL.replace("seq_len:", "framework: [torch], seq_len:"), frameworks=["jax"])
+    with pytest.raises(UnknownNameError, match="linformer"):
+        plan(SMALL, variants=["linfromer"])
+    with pytest.raises(NotationError, match="length 0"):
+        plan(SMALL, seq_lens=[0])
+    with pytest.raises(NotationError, match="nothing to run"):
+        plan(SMALL, variants=[])
+
+
+def test_a_wrong_variant_in_the_file_names_the_file_and_the_entry() -> None:
+    with pytest.raises(NotationError, match=r"mine\.yaml: axes\.variant\.1: .*linformer"):
+        plan("axes: {variant: [V, linfromer], seq_len: [8]}\nmodel: {d_model: 8, heads: 2}")
+
+
+def test_cells_that_cannot_exist_are_kept_with_their_reason() -> None:
+    found = plan(
+        "axes: {variant: [V, linformer, 'FD(a=3, b=5)'], seq_len: [16, 64], framework: [torch], "
+        "mode: [forward]}\n"
+        "model: {kind: decoder, d_model: 8, heads: 2, vocabulary: 10, max_len: 32}"
+    )
+    assert [(cell.variant, cell.seq_len) for cell in found.cells] == [("V", 16)]
+    reasons = {(s.cell.variant, s.cell.seq_len): s.reason for s in found.skipped}
+    assert "cannot be causal" in reasons["linformer", 16]
+    assert "does not fit max_len 32" in reasons["V", 64]
+    assert "32" in reasons["FD(a=3, b=5)", 16]
+
+
+def test_heads_that_do_not_divide_are_a_reason() -> None:
+    found = plan("axes: {variant: [V], seq_len: [8]}\nmodel: {d_model: 10, heads: 4}")
+    assert not found.cells
+    assert all("not divisible by heads 4; use heads in" in skip.reason for skip in found.skipped)
+
+
+def test_each_round_has_its_own_order_the_same_each_time() -> None:
+    found = plan(SMALL)
+    first, second = found.order(0), found.order(1)
+    assert first == plan(SMALL).order(0)
+    assert first != second
+    assert sorted(c.id for c in first) == sorted(c.id for c in found.cells)
+    assert first != plan(SMALL.replace("seed: 3", "seed: 4")).order(0)
+
+
+def test_device_kinds() -> None:
+    assert [device_kind(d) for d in ("cpu", "cuda", "cuda:1")] == ["cpu", "cuda", "cuda"]
+    for wrong in ("gpu", "cuda:", "cuda:x", "", "cpu:0"):
+        with pytest.raises(NotationError, match="auto, cpu, cuda or cuda:N"):
+            device_kind(wrong)
+
+
+def test_the_device_stands_in_the_cells() -> None:
+    assert {cell.device for cell in plan(SMALL, "cuda:1").cells} == {"cuda:1"}
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+@pytest.mark.parametrize("name", ["smoke", "seq_scaling"])
+def test_every_cell_of_the_projects_suites_can_exist(name: str, device: str) -> None:
+    found = make_plan(load_suite(name), device)
+    assert found.cells
+    assert not found.skipped

@@ -1,0 +1,83 @@
+"""What is shown of a run while it goes on."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from synthbench.run.progress import PlainProgress, RichProgress, duration, make_observer
+from synthbench.store import Measurements, Outcome, Record, Timing
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import make_plan
+from synthbench.suites.suite import parse_suite
+
+PLAN = make_plan(
+    parse_suite(
+        "axes: {variant: [V], seq_len: [8], framework: [torch], mode: [train]}\n"
+        "model: {d_model: 8, heads: 2}",
+        name="mine",
+        source="mine.yaml",
+    ),
+    "cpu",
+)
+CELL: Cell = PLAN.cells[0]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def record(outcome: Outcome, reason: str = "") -> Record:
+    timing = Timing(
+        build_seconds=1, compile_seconds=1, first_step_seconds=1, warmup_steps=2,
+        samples=[0.002, 0.004, 0.003], clock="mine",
+    )  # fmt: skip
+    return Record(
+        id=CELL.id, cell=CELL, outcome=outcome, reason=reason, started="", wall_seconds=1,
+        measurements=Measurements(timing=timing if outcome == "ok" else None),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0, "0 s"), (45.4, "45 s"), (89, "89 s"), (130, "2 min"), (5400, "1 h 30 min")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(seconds) == text
+
+
+def test_a_terminal_gets_a_bar_and_everything_else_lines() -> None:
+    assert isinstance(make_observer(Terminal()), RichProgress)
+    assert isinstance(make_observer(io.StringIO()), PlainProgress)
+
+
+def test_plain_lines_say_result_and_time_left() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.started(PLAN, 1, 3)
+    progress.cell_finished(record("ok"), 2, 3, 200.0)
+    progress.cell_finished(record("oom", "too large"), 3, 3, None)
+    progress.note("a word")
+    assert stream.getvalue().splitlines() == [
+        "suite mine on cpu: 3 records, 1 there already",
+        "[2/3] torch V train L=8: 3 ms/step; 3 min left",
+        "[3/3] torch V train L=8: oom: too large",
+        "a word",
+    ]
+
+
+def test_a_bar_shows_cell_and_time_left_and_keeps_what_went_wrong() -> None:
+    stream = Terminal()
+    progress = RichProgress(stream)
+    progress.started(PLAN, 0, 2)
+    progress.cell_started(CELL, 0)
+    progress.cell_finished(record("ok"), 1, 2, 200.0)
+    progress.cell_finished(record("crashed", "killed [by] SIGSEGV"), 2, 2, 0.0)
+    progress.finished()
+    shown = stream.getvalue()
+    assert "1/2" in shown
+    assert "3 min left" in shown
+    assert "torch V train L=8" in shown
+    assert "crashed: killed [by] SIGSEGV" in shown

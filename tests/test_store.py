@@ -1,0 +1,191 @@
+"""Runs on disk: what is written is read back, and damage costs no other record."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from synthbench.errors import ResultsError
+from synthbench.store import (
+    DAMAGED,
+    INFO,
+    RECORDS,
+    SCHEMA_VERSION,
+    Record,
+    RunInfo,
+    append_record,
+    create_run,
+    list_runs,
+    load_results,
+    locked,
+    read_info,
+    read_run,
+    set_damage_aside,
+)
+from synthbench.suites.cell import Cell
+
+
+def info() -> RunInfo:
+    return RunInfo(suite="mine", settings={"baseline": "V"}, device="cpu", started="2026-01-01")
+
+
+def record(number: int) -> Record:
+    cell = Cell(
+        variant="V", framework="torch", mode="forward", seq_len=number + 1, batch=1,
+        model="mixer", d_model=8, heads=2, max_len=64, compile="eager",
+    )  # fmt: skip
+    return Record(id=cell.id, cell=cell, outcome="ok", started="2026-01-01", wall_seconds=1.5)
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    """A run with three records."""
+    path = tmp_path / "results" / "mine" / "first"
+    create_run(path, info())
+    for number in range(3):
+        append_record(path, record(number))
+    return path
+
+
+def test_what_is_written_is_read_back(run_dir: Path) -> None:
+    run = read_run(run_dir)
+    assert run.info == info()
+    assert run.records == [record(number) for number in range(3)]
+    assert run.damaged == []
+    assert load_results(run_dir) == run.records
+
+
+def test_each_record_is_one_line_and_synced(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    synced: list[int] = []
+    original = os.fsync
+
+    def sync(fd: int) -> None:
+        synced.append(fd)
+        original(fd)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    append_record(run_dir, record(3))
+    assert len(synced) == 1
+    assert len((run_dir / RECORDS).read_bytes().splitlines()) == 4
+
+
+@pytest.mark.parametrize("cut", [1, 20, 200])
+def test_a_half_written_last_line_is_told_and_set_aside(run_dir: Path, cut: int) -> None:
+    path = run_dir / RECORDS
+    content = path.read_bytes()
+    path.write_bytes(content + record(3).model_dump_json().encode()[:cut])
+    run = read_run(run_dir)
+    assert run.records == [record(number) for number in range(3)]
+    assert [damage.line for damage in run.damaged] == [4]
+    assert "line 4 of records.jsonl is damaged" in str(run.damaged[0])
+
+    assert set_damage_aside(run).damaged == []
+    assert path.read_bytes() == content
+    assert (run_dir / DAMAGED).read_bytes() == run.damaged[0].content + b"\n"
+    append_record(run_dir, record(3))
+    assert read_run(run_dir).records == [record(number) for number in range(4)]
+
+
+def test_a_whole_last_record_without_its_newline_is_kept(run_dir: Path) -> None:
+    path = run_dir / RECORDS
+    path.write_bytes(path.read_bytes().rstrip(b"\n"))
+    run = set_damage_aside(read_run(run_dir))
+    append_record(run_dir, record(3))
+    assert len(run.records) == 3
+    assert read_run(run_dir).records == [record(number) for number in range(4)]
+    assert not read_run(run_dir).damaged
+
+
+@pytest.mark.parametrize(
+    "line", [b"\xff\xfe", b"{}", b"[1]", b'{"id": 3}', b"null", b'{"schema_version": 1}']
+)
+def test_a_damaged_line_in_the_middle_loses_no_other(run_dir: Path, line: bytes) -> None:
+    path = run_dir / RECORDS
+    lines = path.read_bytes().splitlines()
+    path.write_bytes(b"\n".join([lines[0], line, *lines[1:], b""]))
+    run = read_run(run_dir)
+    assert run.records == [record(number) for number in range(3)]
+    assert [damage.line for damage in run.damaged] == [2]
+    set_damage_aside(run)
+    assert path.read_bytes().splitlines() == lines
+
+
+def test_damage_is_added_to_what_was_set_aside_before(run_dir: Path) -> None:
+    for line in (b"first", b"second"):
+        with open(run_dir / RECORDS, "ab") as file:
+            file.write(line)
+        set_damage_aside(read_run(run_dir))
+    assert (run_dir / DAMAGED).read_bytes() == b"first\nsecond\n"
+
+
+def test_a_newer_schema_is_no_damage_but_an_error(run_dir: Path) -> None:
+    newer = record(3).model_dump(mode="json") | {"schema_version": SCHEMA_VERSION + 1, "new": 1}
+    with open(run_dir / RECORDS, "a") as file:
+        file.write(json.dumps(newer) + "\n")
+    with pytest.raises(ResultsError, match=f"schema {SCHEMA_VERSION + 1}.*update synthbench"):
+        read_run(run_dir)
+
+
+def test_a_newer_run_information_is_told(run_dir: Path) -> None:
+    raw = json.loads((run_dir / INFO).read_text()) | {"schema_version": SCHEMA_VERSION + 1}
+    (run_dir / INFO).write_text(json.dumps(raw))
+    with pytest.raises(ResultsError, match="update synthbench"):
+        read_info(run_dir)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b'{"suite": 1}', b"\xff"])
+def test_a_damaged_run_information_is_told(run_dir: Path, content: bytes) -> None:
+    (run_dir / INFO).write_bytes(content)
+    with pytest.raises(ResultsError, match=r"run\.json cannot be read"):
+        read_run(run_dir)
+
+
+def test_a_folder_that_is_not_empty_is_not_written_over(run_dir: Path) -> None:
+    before = (run_dir / RECORDS).read_bytes()
+    with pytest.raises(ResultsError, match=r"--resume.*--out"):
+        create_run(run_dir, info())
+    assert (run_dir / RECORDS).read_bytes() == before
+
+
+def test_what_is_no_run_is_told(tmp_path: Path) -> None:
+    with pytest.raises(ResultsError, match="there is no folder"):
+        read_run(tmp_path / "nowhere")
+    with pytest.raises(ResultsError, match=r"not a run: it has no run\.json"):
+        read_run(tmp_path)
+    with pytest.raises(ResultsError, match="there is no run in"):
+        load_results(tmp_path)
+
+
+def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ResultsError, match=r"cannot create .*--out"):
+        create_run(tmp_path / "file" / "run", info())
+
+
+def test_a_denied_permission_is_told(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(fd: int) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(os, "fsync", denied)
+    with pytest.raises(ResultsError, match=r"cannot write .*Permission denied.*--out"):
+        append_record(run_dir, record(3))
+
+
+def test_one_process_at_a_time_writes_to_a_run(run_dir: Path) -> None:
+    told = pytest.raises(ResultsError, match="another synthbench is writing")
+    with locked(run_dir), told, locked(run_dir):
+        pass
+    with locked(run_dir):  # free again
+        pass
+
+
+def test_runs_are_listed_and_loaded_together(run_dir: Path, tmp_path: Path) -> None:
+    other = tmp_path / "results" / "mine" / "second"
+    create_run(other, info())
+    append_record(other, record(9))
+    assert list_runs(tmp_path / "results") == [run_dir, other]
+    assert list_runs(tmp_path / "nowhere") == []
+    assert len(load_results(tmp_path / "results")) == 4

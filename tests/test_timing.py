@@ -1,0 +1,146 @@
+"""Timing, on a clock that the test turns."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from synthbench.measure.statistics import median_interval
+from synthbench.measure.timing import MAX_SAMPLES, MAX_WARMUP_STEPS, time_steps
+
+
+class Machine:
+    """Steps that take what they are told, on a clock of their own; the time passes in wait()."""
+
+    def __init__(self, seconds: Iterator[float] | float) -> None:
+        self.seconds = seconds
+        self.now = 0.0
+        self.steps = 0
+        self.collecting: list[bool] = []
+
+    def clock(self) -> float:
+        return self.now
+
+    def step(self) -> int:
+        self.steps += 1
+        self.collecting.append(gc.isenabled())
+        return self.steps
+
+    def wait(self, produced: object) -> None:
+        assert produced == self.steps, "what the step returned is what is waited for"
+        self.now += self.seconds if isinstance(self.seconds, float) else next(self.seconds)
+
+    def time(self, **options: float | list[float]) -> tuple[list[float], int]:
+        wanted = {"min_samples": 5, "min_seconds": 1.0, "max_seconds": 100.0} | options
+        found = time_steps(self.step, self.wait, clock=self.clock, **wanted)  # type: ignore[arg-type]
+        assert self.steps == len(found.samples) + found.warmup_steps - len(
+            options.get("before", [])  # type: ignore[arg-type]
+        )
+        return found.samples, found.warmup_steps
+
+
+def test_enough_samples_and_enough_seconds() -> None:
+    samples, warmup = Machine(0.5).time(min_samples=5, min_seconds=1.0)
+    assert (len(samples), warmup) == (5, 2)
+    samples, _ = Machine(0.1).time(min_samples=5, min_seconds=2.05)
+    assert len(samples) == 21
+    assert samples == pytest.approx([0.1] * 21)
+
+
+def test_what_a_step_returns_late_is_waited_for() -> None:
+    samples, _ = Machine(0.25).time()
+    assert min(samples) == pytest.approx(0.25)  # the call itself took no time at all
+
+
+def test_warmup_goes_on_until_a_step_is_near_the_median_of_the_last_three() -> None:
+    falling = iter([8.0, 4.0, 2.0, 1.5, 1.4] + [1.0] * 100)
+    samples, warmup = Machine(falling).time(max_seconds=1000.0)
+    assert warmup == 5  # 1.4 is within 10% of 1.5
+    assert samples == pytest.approx([1.0] * 5)
+
+
+def test_warmup_ends_in_any_case() -> None:
+    swinging = iter([0.001, 0.002, 0.004] * 1000)
+    _, warmup = Machine(swinging).time(min_seconds=0.01)
+    assert 2 <= warmup <= MAX_WARMUP_STEPS
+    growing = iter(1.2**n for n in range(200))
+    _, warmup = Machine(growing).time(max_seconds=30.0)
+    assert sum(1.2**n for n in range(warmup - 1)) < 10.0
+
+
+def test_steps_run_before_count_as_warmup() -> None:
+    machine = Machine(0.5)
+    samples, warmup = machine.time(before=[0.5, 0.5])
+    assert warmup == 2
+    assert machine.steps == len(samples)
+
+
+def test_the_cap_wins_but_one_sample_is_taken() -> None:
+    samples, warmup = Machine(60.0).time(max_seconds=10.0)
+    assert (len(samples), warmup) == (1, 1)
+    samples, warmup = Machine(60.0).time(max_seconds=10.0, before=[60.0])
+    assert (len(samples), warmup) == (1, 1)
+    samples, _ = Machine(1.0).time(min_samples=50, max_seconds=10.0)
+    assert 1 < len(samples) < 10
+
+
+def test_samples_are_bounded_in_number() -> None:
+    samples, _ = Machine(1e-6).time(min_seconds=1e6, max_seconds=1e7)
+    assert len(samples) == MAX_SAMPLES
+
+
+def test_no_garbage_is_collected_in_between() -> None:
+    machine = Machine(0.1)
+    assert gc.isenabled()
+    machine.time()
+    assert not any(machine.collecting)
+    assert gc.isenabled()
+
+
+def test_collection_is_on_again_after_a_step_that_fails() -> None:
+    def fails() -> None:
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        time_steps(fails, print, min_samples=1, min_seconds=0.1, max_seconds=1)
+    assert gc.isenabled()
+
+
+def test_interval_is_the_same_each_time_and_holds_the_median() -> None:
+    samples = list(np.random.default_rng(0).lognormal(size=41))
+    first = median_interval(samples)
+    assert first == median_interval(samples) == median_interval(sorted(samples))
+    assert first.low <= first.median <= first.high
+    assert first.median == np.median(samples)
+    wider = median_interval(samples, confidence=0.99)
+    assert wider.low <= first.low <= first.high <= wider.high
+
+
+def test_interval_of_one_and_of_no_sample() -> None:
+    assert median_interval([3.0]) == (3.0, 3.0, 3.0)
+    with pytest.raises(ValueError, match="no samples"):
+        median_interval([])
+
+
+@pytest.mark.parametrize("n", [5, 12, 40])
+def test_interval_is_that_of_the_plain_bootstrap(n: int) -> None:
+    generator = np.random.default_rng(n)
+    samples = generator.gamma(2.0, size=n)
+    drawn = generator.choice(samples, size=(40_000, n))
+    low, high = np.quantile(np.median(drawn, axis=1), [0.025, 0.975])
+    found = median_interval(list(samples))
+    spread = np.ptp(samples)
+    assert abs(found.low - low) < 0.05 * spread
+    assert abs(found.high - high) < 0.05 * spread
+
+
+def test_interval_covers_the_true_median_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(1)
+    covered = 0
+    for _ in range(300):
+        low, high = median_interval(list(generator.exponential(size=25)))[1:]
+        covered += low <= np.log(2) <= high
+    assert 0.90 <= covered / 300 <= 0.99

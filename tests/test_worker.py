@@ -1,0 +1,140 @@
+"""The measuring of one cell, with a framework whose every answer is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from synthbench.backends.base import MemoryPlan, TracedFlops
+from synthbench.errors import UnsupportedError
+from synthbench.measure.plausibility import ImplausibleError
+from synthbench.run.worker import measure_cell
+from synthbench.store import Measurements
+from synthbench.suites.cell import Cell
+from synthbench.suites.settings import Measure
+
+MEASURE = Measure(min_samples=4, min_seconds=1e-6, max_seconds=1.0)
+
+
+class FakeStep:
+    """A step that is asked, not run; it writes down what it is asked."""
+
+    parameter_count, constant_count = 256, 3
+    parameter_bytes, optimizer_bytes, batch_bytes, gradient_bytes = 1036, 500, 256, 100
+    peak: int | None = 5000
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    def compile(self) -> None:
+        self.asked.append("compile")
+
+    def __call__(self) -> str:
+        self.asked.append("step")
+        return f"step {self.asked.count('step')}"
+
+    def wait(self, produced: str) -> None:
+        assert produced == f"step {self.asked.count('step')}"
+        self.asked.append("wait")
+
+    def traced_flops(self) -> TracedFlops:
+        self.asked.append("traced_flops")
+        return TracedFlops("fake", 77, {"sort": 2})
+
+    def compiler_flops(self) -> float | None:
+        return None
+
+    def memory_plan(self) -> MemoryPlan | None:
+        return MemoryPlan("fake plan", 4000, 3000)
+
+    def reset_device_peak(self) -> None:
+        self.asked.append("reset")
+
+    def device_peak_bytes(self) -> int | None:
+        self.asked.append("peak")
+        return self.peak
+
+
+def cell(**changes: Any) -> Cell:
+    content: dict[str, Any] = {
+        "variant": "V", "framework": "torch", "mode": "train", "seq_len": 8, "batch": 2,
+        "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "eager",
+        "device": "cuda",
+    }  # fmt: skip
+    return Cell(**(content | changes))
+
+
+def measure(
+    step: FakeStep, report: Callable[[str, Measurements], None] = lambda stage, measured: None
+) -> tuple[Measurements, list[str]]:
+    backend: Any = SimpleNamespace(build=lambda *arguments: step)
+    return measure_cell(backend, cell(), MEASURE, None, report)
+
+
+def test_everything_is_measured_once_and_in_order() -> None:
+    step = FakeStep()
+    measured, notes = measure(step)
+    assert notes == []
+    assert step.asked[:7] == ["compile", "step", "wait", "reset", "step", "wait", "peak"]
+    assert step.asked[-1] == "traced_flops"  # counting allocates, so it is last
+    assert step.asked.count("reset") == 1
+    assert measured.timing is not None
+    assert len(measured.timing.samples) >= 4
+    assert step.asked.count("step") == 1 + measured.timing.warmup_steps + len(
+        measured.timing.samples
+    )
+    assert (measured.parameters, measured.constants) == (256, 3)
+    assert measured.declared_parameters == 4 * 8 * 8
+    assert measured.memory is not None
+    assert measured.memory.peak == 5000
+    assert (measured.memory.planned, measured.memory.planned_tool) == (4000, "fake plan")
+    assert measured.flops is not None
+    assert (measured.flops.traced, measured.flops.uncounted) == (77, {"sort": 2})
+    assert measured.flops.compiler is None
+
+
+@pytest.mark.parametrize("peak", [0, None])
+def test_a_peak_of_zero_is_implausible(peak: int | None) -> None:
+    step = FakeStep()
+    step.peak = peak
+    with pytest.raises(ImplausibleError, match="peak memory reads zero"):
+        measure(step)
+
+
+def test_a_count_that_fails_takes_nothing_from_what_was_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fails(self: FakeStep) -> TracedFlops:
+        raise ValueError("an operation of its own")
+
+    monkeypatch.setattr(FakeStep, "traced_flops", fails)
+    measured, notes = measure(FakeStep())
+    assert notes == ["tracing FLOPs failed: ValueError: an operation of its own"]
+    assert measured.timing is not None
+    assert measured.flops is not None
+    assert measured.flops.traced is None
+    assert measured.memory is not None
+    assert measured.memory.planned == 4000
+
+
+def test_each_stage_is_told_with_what_is_known_by_then() -> None:
+    told: dict[str, Measurements] = {}
+    measure(FakeStep(), lambda stage, m: told.update({stage: m.model_copy(deep=True)}))
+    stages = list(told)
+    assert stages[:4] == ["building", "compiling", "running the first steps", "timing"]
+    assert told["building"].declared_parameters == 4 * 8 * 8
+    assert told["building"].parameters is None
+    assert told["compiling"].parameters == 256
+    assert told["timing"].memory is not None
+    assert told["timing"].timing is None
+    assert told[stages[4]].timing is not None
+
+
+def test_a_cell_that_cannot_be_is_unsupported() -> None:
+    backend: Any = SimpleNamespace()
+    impossible = cell(variant="linformer", model="decoder", vocabulary=9)
+    with pytest.raises(UnsupportedError, match="cannot be causal"):
+        measure_cell(backend, impossible, MEASURE)
