@@ -120,3 +120,10 @@ def test_every_cell_of_the_projects_suites_can_exist(name: str, device: str) -> 
     found = make_plan(load_suite(name), device)
     assert found.cells
     assert not found.skipped
+
+
+def test_what_was_selected_stands_in_the_settings() -> None:
+    """A run's run.json says which part of its suite it is."""
+    plan = make_plan(load_suite("smoke"), "cpu", ["jax"], ["random+V"], [32])
+    axes = plan.settings.axes
+    assert (axes.framework, axes.variant, axes.seq_len) == (("jax",), ("R+V",), (32,))

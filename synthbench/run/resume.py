@@ -44,7 +44,8 @@ def continue_run(
         }
         if settings != run.info.settings:
             observer.note(
-                f"{plan.source} has changed since this run began; only what is missing runs"
+                f"{plan.source}, or the selection from it, has changed since this run began; "
+                "only what is missing runs"
             )
             session["settings_before"] = run.info.settings
         for name in ("cpu", "cores", "versions", "frameworks"):

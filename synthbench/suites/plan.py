@@ -61,7 +61,8 @@ def make_plan(
     """List the cells of a suite on a device (cpu, cuda or cuda:N).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
-    axes. Raises UnknownNameError or NotationError for what cannot be read.
+    axes, also in the plan's settings. Raises UnknownNameError or NotationError for what cannot be
+    read.
     """
     settings = suite.settings(device_kind(device))
     axes = settings.axes
@@ -93,7 +94,17 @@ def make_plan(
         suite=suite.name,
         source=suite.source,
         device=device,
-        settings=settings,
+        settings=settings.model_copy(
+            update={
+                "axes": axes.model_copy(
+                    update={
+                        "variant": names,
+                        "framework": chosen,
+                        "seq_len": lengths,
+                    }
+                )
+            }
+        ),
         cells=tuple(cells.values()),
         skipped=tuple(skipped.values()),
     )
