@@ -114,14 +114,14 @@ def cost(
 
 
 def load_results(path: str | Path) -> pandas.DataFrame:
-    """Read a run (`results/<suite>/<run>`) as a table, a row a record.
+    """Read a run (`results/<suite>/<run>`), or every run below a folder, a row a record.
 
-    Raises ResultsError where the folder holds no readable run.
+    Raises ResultsError where there is no readable run.
     """
     from synthbench.report.frame import record_frame
-    from synthbench.store import read_run
+    from synthbench.store import read_records
 
-    return record_frame(read_run(Path(path)).records)
+    return record_frame(read_records(path))
 
 
 def _mixer(variant: str | Mixer) -> Mixer:

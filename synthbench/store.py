@@ -14,24 +14,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from synthbench.errors import ResultsError
-from synthbench.record import (
-    SCHEMA_VERSION,
-    Flops,
-    Measurements,
-    Memory,
-    Outcome,
-    Parity,
-    Record,
-    RunInfo,
-    Timing,
-)
-
-__all__ = [
-    "DAMAGED", "INFO", "RECORDS", "SCHEMA_VERSION", "Damage", "Flops", "Measurements", "Memory",
-    "Outcome", "Parity", "Record", "Run", "RunInfo", "Timing", "append_record", "create_run",
-    "list_runs", "load_results", "locked", "read_info", "read_run", "require_new",
-    "set_damage_aside", "write_info",
-]  # fmt: skip
+from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 
 INFO = "run.json"
 RECORDS = "records.jsonl"
@@ -158,7 +141,7 @@ def set_damage_aside(run: Run) -> Run:
     return Run(run.path, run.info, run.records, [])
 
 
-def load_results(path: str | Path) -> list[Record]:
+def read_records(path: str | Path) -> list[Record]:
     """The records of a run's folder, or of every run below a folder."""
     path = Path(path)
     if path.is_dir() and not (path / INFO).is_file():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -106,3 +107,17 @@ def test_causal_linformer_is_refused_everywhere() -> None:
     for framework in ("numpy", "torch", "jax"):
         with pytest.raises(SynthbenchError, match="linformer cannot be causal"):
             synthbench.apply("linformer", parameters, X, framework=framework, causal=True, **SIZES)
+
+
+def test_results_load_as_a_row_a_record(tmp_path: Path) -> None:
+    from synthbench.store import append_record, create_run
+    from tests.test_store import info, record
+
+    run_dir = tmp_path / "results" / "mine" / "first"
+    create_run(run_dir, info())
+    append_record(run_dir, record(1))
+    frame = synthbench.load_results(run_dir)
+    assert list(frame["seq_len"]) == [2]
+    assert list(synthbench.load_results(tmp_path / "results")["variant"]) == ["V"]
+    with pytest.raises(SynthbenchError, match="there is no"):
+        synthbench.load_results(tmp_path / "elsewhere")

@@ -18,10 +18,11 @@ from synthbench import __version__
 from synthbench.cli import main
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError, SynthbenchError
+from synthbench.record import Record, RunInfo
 from synthbench.run import runner
 from synthbench.run.runner import Summary
 from synthbench.run.verify import compare
-from synthbench.store import Record, RunInfo, append_record, create_run, read_run
+from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 
 REPOSITORY = Path(__file__).parents[1]

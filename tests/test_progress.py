@@ -6,8 +6,8 @@ import io
 
 import pytest
 
+from synthbench.record import Measurements, Outcome, Record, Timing
 from synthbench.run.progress import PlainProgress, RichProgress, duration, make_observer
-from synthbench.store import Measurements, Outcome, Record, Timing
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite

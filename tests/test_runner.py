@@ -17,11 +17,12 @@ import pytest
 
 from synthbench.errors import FrameworkMissingError, ResultsError, ShapeError, SynthbenchError
 from synthbench.mixers import catalog
+from synthbench.record import Parity, Record
 from synthbench.run.client import Host, call_in_child
 from synthbench.run.devices import device_report, resolve_device
 from synthbench.run.progress import PlainProgress, Silent
 from synthbench.run.runner import Summary, run_plan
-from synthbench.store import DAMAGED, RECORDS, Parity, Record, load_results, read_info, read_run
+from synthbench.store import DAMAGED, RECORDS, read_info, read_records, read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
@@ -87,7 +88,7 @@ def below(pid: int) -> list[psutil.Process]:
 
 
 def by_variant(run_dir: Path) -> dict[str, Record]:
-    return {record.cell.variant: record for record in load_results(run_dir)}
+    return {record.cell.variant: record for record in read_records(run_dir)}
 
 
 # --- every way a cell can end ---------------------------------------------------------------
@@ -211,7 +212,7 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, list[Record
     """Two rounds in both frameworks of a decoder, in which linformer cannot be."""
     run_dir = tmp_path_factory.mktemp("runs") / "both"
     planned = plan("V", "linformer", framework="torch, jax", kind="decoder", rounds=2)
-    return run_plan(planned, run_dir), load_results(run_dir)
+    return run_plan(planned, run_dir), read_records(run_dir)
 
 
 def test_rounds_measure_each_cell_anew(both: tuple[Summary, list[Record]]) -> None:
@@ -235,7 +236,7 @@ def test_cells_that_cannot_be_are_recorded_as_unsupported(
 
 def test_a_timeout_is_not_waited_for_again_in_the_next_round(tmp_path: Path) -> None:
     run_plan(plan("looper", rounds=2, timeout=1), tmp_path / "run", plugins=[PLUGIN])
-    first, second = load_results(tmp_path / "run")
+    first, second = read_records(tmp_path / "run")
     assert (first.round, first.outcome, second.round, second.outcome) == (
         0, "timeout", 1, "timeout",
     )  # fmt: skip
@@ -259,7 +260,7 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
             threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 
     summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=Watcher(interrupt))
-    kept = load_results(run_dir)
+    kept = read_records(run_dir)
     assert summary.interrupted
     assert summary.recorded == len(kept) == len(seen) - 1 < 8
     assert below(os.getpid()) == []
@@ -301,9 +302,9 @@ def test_a_host_that_is_killed_is_started_again(tmp_path: Path) -> None:
             host.kill()
 
     summary = run_plan(plan("V", "R", "FR"), tmp_path / "run", observer=Watcher(kill))
-    outcomes = [record.outcome for record in load_results(tmp_path / "run")]
+    outcomes = [record.outcome for record in read_records(tmp_path / "run")]
     assert outcomes == ["crashed", "ok", "ok"]
-    assert "host process was killed by signal 9" in load_results(tmp_path / "run")[0].reason
+    assert "host process was killed by signal 9" in read_records(tmp_path / "run")[0].reason
     assert not summary.missing
 
 
@@ -358,7 +359,7 @@ def test_without_one_framework_the_cells_of_the_other_run(
     assert list(summary.missing) == ["jax"]
     assert "jax is not installed; pip install jax" in summary.missing["jax"]
     assert watcher.notes == [summary.missing["jax"]]
-    assert [r.cell.framework for r in load_results(tmp_path / "run")] == ["torch"]
+    assert [r.cell.framework for r in read_records(tmp_path / "run")] == ["torch"]
 
     report = device_report(["jax"])
     assert report == {"jax": summary.missing["jax"]}

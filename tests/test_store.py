@@ -9,19 +9,17 @@ from pathlib import Path
 import pytest
 
 from synthbench.errors import ResultsError
+from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 from synthbench.store import (
     DAMAGED,
     INFO,
     RECORDS,
-    SCHEMA_VERSION,
-    Record,
-    RunInfo,
     append_record,
     create_run,
     list_runs,
-    load_results,
     locked,
     read_info,
+    read_records,
     read_run,
     set_damage_aside,
 )
@@ -55,7 +53,7 @@ def test_what_is_written_is_read_back(run_dir: Path) -> None:
     assert run.info == info()
     assert run.records == [record(number) for number in range(3)]
     assert run.damaged == []
-    assert load_results(run_dir) == run.records
+    assert read_records(run_dir) == run.records
 
 
 def test_each_record_is_one_line_and_synced(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +154,7 @@ def test_what_is_no_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match=r"not a run: it has no run\.json"):
         read_run(tmp_path)
     with pytest.raises(ResultsError, match="there is no run in"):
-        load_results(tmp_path)
+        read_records(tmp_path)
 
 
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
@@ -188,4 +186,4 @@ def test_runs_are_listed_and_loaded_together(run_dir: Path, tmp_path: Path) -> N
     append_record(other, record(9))
     assert list_runs(tmp_path / "results") == [run_dir, other]
     assert list_runs(tmp_path / "nowhere") == []
-    assert len(load_results(tmp_path / "results")) == 4
+    assert len(read_records(tmp_path / "results")) == 4

@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from synthbench.record import Flops, Measurements, Memory, Outcome, Parity, Record, RunInfo, Timing
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.markup import csv_text, latex, markdown
 from synthbench.report.metrics import scientific, si, significant
@@ -20,20 +21,7 @@ from synthbench.report.render import check, render, write_tables
 from synthbench.report.table import Table, for_reading
 from synthbench.report.tables import TABLES, make_tables
 from synthbench.report.terminal import print_tables
-from synthbench.store import (
-    Flops,
-    Measurements,
-    Memory,
-    Outcome,
-    Parity,
-    Record,
-    Run,
-    RunInfo,
-    Timing,
-    append_record,
-    create_run,
-    read_run,
-)
+from synthbench.store import Run, append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 
 SUITE_ORDER = ["V", "R", "FR(rank=32)+V", "D(tie_query=true)+V", "linformer"]

@@ -11,8 +11,8 @@ import pytest
 from synthbench.backends.base import MemoryPlan, TracedFlops
 from synthbench.errors import UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.record import Measurements
 from synthbench.run.worker import measure_cell
-from synthbench.store import Measurements
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from synthbench.errors import ResultsError, UnknownNameError
-from synthbench.store import INFO, RunInfo, list_runs, read_info
+from synthbench.record import RunInfo
+from synthbench.store import INFO, list_runs, read_info
 
 
 def find_run(text: str, results: Path) -> Path:

@@ -28,7 +28,7 @@ from synthbench.measure.small import (
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 from synthbench.models.training import cross_entropy
-from synthbench.store import Parity
+from synthbench.record import Parity
 from synthbench.suites.cell import Cell
 
 # Outputs, in units of the largest value: float32 and float64 as rounding allows, bfloat16 by its

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from synthbench.measure.statistics import median_interval
-from synthbench.store import Record
+from synthbench.record import Record
 from synthbench.suites.cell import Cell
 
 # From the worst for a comparison to the mildest: what a cell counts as when its rounds differ.

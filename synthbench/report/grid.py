@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from synthbench.record import Record
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.table import Value
-from synthbench.store import Record
 from synthbench.suites.cell import Cell
 
 FRAMEWORKS = ("torch", "jax")

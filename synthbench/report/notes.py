@@ -9,8 +9,9 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
+from synthbench.record import RunInfo
 from synthbench.report.grid import Grid
-from synthbench.store import Run, RunInfo
+from synthbench.store import Run
 from synthbench.suites.cell import Cell
 
 VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")

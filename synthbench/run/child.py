@@ -15,11 +15,11 @@ from typing import Any, NoReturn
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.measure.parity import check_cell
+from synthbench.record import Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import of_exception, shortened
 from synthbench.run.worker import measure_cell
-from synthbench.store import Measurements, Parity
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 

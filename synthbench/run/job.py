@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from synthbench.store import Outcome
+from synthbench.record import Outcome
 
 Kind = Literal["cell", "parity", "devices", "call"]
 

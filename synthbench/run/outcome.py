@@ -10,7 +10,7 @@ from pathlib import Path
 
 from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.store import Outcome
+from synthbench.record import Outcome
 
 # What the allocators of torch, XLA, CUDA, NumPy and C++ say, in lower case.
 OUT_OF_MEMORY = (

@@ -6,7 +6,7 @@ import statistics
 import sys
 from typing import Any, Protocol, TextIO
 
-from synthbench.store import Parity, Record
+from synthbench.record import Parity, Record
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 

@@ -6,16 +6,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from synthbench.record import Record
 from synthbench.run.progress import Observer
-from synthbench.store import (
-    INFO,
-    RECORDS,
-    Record,
-    locked,
-    read_run,
-    set_damage_aside,
-    write_info,
-)
+from synthbench.store import INFO, RECORDS, locked, read_run, set_damage_aside, write_info
 from synthbench.suites.plan import Plan
 
 

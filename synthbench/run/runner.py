@@ -13,23 +13,12 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
+from synthbench.record import Measurements, Outcome, Parity, Record, RunInfo
 from synthbench.run.client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import continue_run
-from synthbench.store import (
-    Measurements,
-    Outcome,
-    Parity,
-    Record,
-    RunInfo,
-    append_record,
-    create_run,
-    locked,
-    read_info,
-    require_new,
-    write_info,
-)
+from synthbench.store import append_record, create_run, locked, read_info, require_new, write_info
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import Plan, device_kind
 

@@ -15,7 +15,7 @@ from synthbench.measure.plausibility import ImplausibleError
 from synthbench.measure.timing import CLOCK, time_steps, timed
 from synthbench.models.model import Model
 from synthbench.models.start import start_values
-from synthbench.store import Flops, Measurements, Memory, Parity, Timing
+from synthbench.record import Flops, Measurements, Memory, Parity, Timing
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 
