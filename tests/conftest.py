@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 from hypothesis import settings
 
 from synthbench.mixers import catalog
+
+# Most of the suite's time is XLA compiling hundreds of tiny programs, each run once or twice. The
+# check before each cell of a real run compares what XLA makes at its full optimization.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
