@@ -10,7 +10,7 @@ A baseline of your own is one subclass of `synthbench.Mixer`: see docs/adding_a_
 """
 
 from synthbench.api import apply, cost, initialize, load_results, register
-from synthbench.errors import SynthbenchError
+from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
 from synthbench.mixers.base import Cost, Mixer, Parameter, Sizes
 from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
 
@@ -22,9 +22,11 @@ __all__ = [
     "Mixer",
     "Normal",
     "Parameter",
+    "ShapeError",
     "Sizes",
     "SynthbenchError",
     "Uniform",
+    "UnsupportedError",
     "apply",
     "cost",
     "initialize",

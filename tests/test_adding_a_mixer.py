@@ -9,7 +9,7 @@ import sys
 import tomllib
 from math import log2
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
@@ -114,6 +114,35 @@ def test_an_installed_package_needs_no_option(
     assert set(NAMES) <= catalog.known().keys()
 
 
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("1 / 0", "ZeroDivisionError"),
+        ("import absent", "No module named 'absent'"),
+        ("", "has no attribute 'Wrong'"),
+        ("Wrong = 3", "takes a subclass of synthbench.Mixer, got 3"),
+    ],
+)
+def test_an_installed_package_that_fails_is_named_each_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, content: str, said: str
+) -> None:
+    info = folder / "others-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
+    points = f"[{catalog.ENTRY_POINT_GROUP}]\nwrong = others_mixers:Wrong\n"
+    (info / "entry_points.txt").write_text(points)
+    (folder / "others_mixers.py").write_text(content)
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(catalog, "_entry_points_read", False)
+    for _ in range(2):
+        monkeypatch.delitem(sys.modules, "others_mixers", raising=False)
+        assert parse("V").name == "attention"  # what is built in asks no package
+        with pytest.raises(synthbench.SynthbenchError, match=said) as caught:
+            parse("others")
+        assert "entry point 'wrong' = 'others_mixers:Wrong'" in str(caught.value)
+        assert "mend or uninstall others" in str(caught.value)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_frameworks_compute_what_numpy_computes(
     mixers: dict[str, type[Mixer]], name: str
@@ -216,7 +245,7 @@ def test_the_commands_run_as_written(folder: Path, command: str) -> None:
 class Whole(Mixer):
     """A mixer with everything that must be there; each mistake below takes something away."""
 
-    name = "whole"
+    name: ClassVar[str] = "whole"
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         return {"weight": Parameter((sizes.max_len, sizes.max_len), synthbench.Normal(1.0))}
@@ -272,6 +301,14 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no name": ({"name": None}, r"Wrong\.name is None; give it a lower-case name like 'fnet'"),
     "a name that is no word": ({"name": "My Mixer"}, r"Wrong\.name is 'My Mixer'"),
     "a name that is taken": ({"name": "linformer"}, r"'linformer' is taken by .*Linformer"),
+    "a label that is no word": ({"label": "My Mixer"}, r"Wrong\.label is 'My Mixer'"),
+    "a label that is taken": ({"label": "V"}, r"label 'V' is taken by .*DotProduct"),
+    "a name for a label": ({"label": "dense"}, r"label 'dense' is taken by .*Dense"),
+    "an alias for a label": ({"label": "Linformer"}, r"label 'Linformer' is taken by"),
+    "fields without @dataclass": (
+        {"rank": 8, "__annotations__": {"rank": "int"}},
+        r"has fields \(rank\) and is no dataclass; write @dataclass\(frozen=True\)",
+    ),
     "no parameters": ({"parameters": Mixer.parameters}, r"no parameters\(\); return {} if"),
     "no framework": ({"torch": Mixer.torch, "jax": Mixer.jax}, r"neither torch\(\) nor jax\(\)"),
 }

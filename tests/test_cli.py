@@ -173,7 +173,7 @@ def test_a_run_from_end_to_end(capsys: Captured, tmp_path: Path) -> None:
     call = ["run", "--suite", suite, "--device", "cpu", "--out", str(out)]
     code, printed, err = synthbench(capsys, *call)
     assert code == 0, err
-    assert "Every variant at length 8" in printed
+    assert "every variant at length 8" in printed
     assert "All 2 cells ok." in printed
     assert str(out / "tables") in printed
     assert {record.cell.variant for record in read_run(out).records} == {"V", "R"}
@@ -280,8 +280,8 @@ def test_tables_are_made_printed_and_checked(
     for spelling in ("smoke/1", "results/smoke/1", str(tmp_path / "results/smoke/1")):
         assert synthbench(capsys, "tables", spelling, "--check")[0] == 0
     beginnings = {
-        "terminal": "Every variant",
-        "markdown": "## Every",
+        "terminal": "A train step",
+        "markdown": "## A train step",
         "csv": "variant,",
         "latex": "%",
     }
@@ -316,7 +316,7 @@ def test_a_folder_that_cannot_be_written_is_named(capsys: Captured, tmp_path: Pa
     (run / "tables").write_text("a file where the folder should be")
     code, out, err = synthbench(capsys, "tables", str(run))
     assert code == 2
-    assert out.startswith("Every variant")  # printing needs no folder
+    assert out.startswith("A train step")  # printing needs no folder
     assert f"cannot write tables to {run / 'tables'}" in err
 
 

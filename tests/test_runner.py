@@ -253,13 +253,19 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
     run_dir = tmp_path / "run"
     planned = plan("V", "R", "FR", "looper", rounds=2)
     seen: list[str] = []
+    timers: list[threading.Timer] = []
 
     def interrupt(cell: Cell) -> None:
         seen.append(cell.id)
         if cell.variant == "looper":
-            threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+            timers.append(threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)))
+            timers[-1].start()
 
-    summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=Watcher(interrupt))
+    try:
+        summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=Watcher(interrupt))
+    finally:
+        for timer in timers:
+            timer.cancel()
     kept = read_records(run_dir)
     assert summary.interrupted
     assert summary.recorded == len(kept) == len(seen) - 1 < 8

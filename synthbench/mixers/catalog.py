@@ -7,6 +7,8 @@ import importlib
 import importlib.metadata
 import re
 import sys
+from collections.abc import Mapping
+from inspect import get_annotations
 from pathlib import Path
 
 from synthbench.errors import NotationError, SynthbenchError, UnknownNameError
@@ -93,10 +95,12 @@ def known() -> dict[str, type[Mixer] | type[Component]]:
         for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
             try:
                 register(point.load())
-            except ImportError as error:
+            except Exception as error:  # another's package may fail in any way of its own
+                _entry_points_read = False  # so that the next call tells it again
                 raise SynthbenchError(
                     f"entry point {point.name!r} = {point.value!r} in group {ENTRY_POINT_GROUP} "
-                    f"cannot be imported: {error}"
+                    f"cannot be used: {type(error).__name__}: {error}; mend or uninstall "
+                    f"{point.dist.name if point.dist else 'its package'}"
                 ) from error
     return {**CATALOG, **_plugins}
 
@@ -108,14 +112,24 @@ def plugins() -> dict[str, type[Mixer]]:
 
 
 def find(name: str) -> type[Mixer] | type[Component]:
-    """The class of a name or label; raises UnknownNameError with near matches."""
-    classes = known()
-    by_label = {cls.label: cls for cls in classes.values() if cls.label}
+    """The class of a name or label; raises UnknownNameError with near matches.
+
+    A built-in name asks no installed package: one that is broken blocks only its own mixers.
+    """
     name = ALIASES.get(name, name)
-    if name in classes or name in by_label:
-        return classes.get(name) or by_label[name]
-    labels_first = {cls.label or n for n, cls in classes.items()} | set(classes)
-    raise UnknownNameError("mixer", name, labels_first)
+    found = _named(name, CATALOG) or _named(name, known())
+    if found is None:
+        classes = known()
+        labels_first = {cls.label or n for n, cls in classes.items()} | set(classes)
+        raise UnknownNameError("mixer", name, labels_first)
+    return found
+
+
+def _named(
+    name: str, classes: Mapping[str, type[Mixer] | type[Component]]
+) -> type[Mixer] | type[Component] | None:
+    by_label = {cls.label: cls for cls in classes.values() if cls.label}
+    return classes.get(name) or by_label.get(name)
 
 
 def register(cls: type[Mixer]) -> type[Mixer]:
@@ -131,6 +145,11 @@ def register(cls: type[Mixer]) -> type[Mixer]:
             f"{cls.__name__}.name is {name!r}; give it a lower-case name like 'fnet', "
             "which stands in notation, records and tables"
         )
+    if not (cls.label is None or re.fullmatch(r"[A-Za-z_]\w*", cls.label)):
+        raise NotationError(
+            f"{cls.__name__}.label is {cls.label!r}; give it a label like 'FNet', which stands in "
+            "notation and tables, or none"
+        )
     if cls.parameters is Mixer.parameters:
         raise NotationError(f"{cls.__name__} has no parameters(); return {{}} if it has none")
     if cls.torch is Mixer.torch and cls.jax is Mixer.jax:
@@ -138,6 +157,19 @@ def register(cls: type[Mixer]) -> type[Mixer]:
     for field in dataclasses.fields(cls):
         if field.default is dataclasses.MISSING:
             raise NotationError(f"{cls.__name__}.{field.name} has no default; give it one")
+    options = [n for n, kind in get_annotations(cls).items() if "ClassVar" not in str(kind)]
+    if options and "__dataclass_params__" not in vars(cls):
+        raise NotationError(
+            f"{cls.__name__} has fields ({', '.join(options)}) and is no dataclass; "
+            "write @dataclass(frozen=True) above it, so that they are its options"
+        )
+    for other in (*CATALOG.values(), *_plugins.values()):
+        names = {other.name, other.label, *(a for a, n in ALIASES.items() if n == other.name)}
+        if other.name != name and cls.label in names - {None}:
+            raise NotationError(
+                f"mixer label {cls.label!r} is taken by {other.__module__}.{other.__qualname__}; "
+                f"give {cls.__name__} another label"
+            )
     taken = CATALOG.get(name) or _plugins.get(name)
     same = taken is not None and (taken.__module__, taken.__qualname__) == (
         cls.__module__,

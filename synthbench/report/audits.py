@@ -112,7 +112,7 @@ def _disagreements(
 
 
 def _excess(value: float, expected: float) -> str:
-    return f"{100 * (value / expected - 1):+.3g}%" if expected else f"{value} instead of 0"
+    return f"{100 * (value / expected - 1):+.4g}%" if expected else f"{value} instead of 0"
 
 
 def _uncounted(grid: Grid, keys: Sequence[Key]) -> list[str]:
