@@ -33,7 +33,7 @@ axes: {{variant: [repeated, repeated(times=11)], framework: [torch, jax], mode: 
         seq_len: [64], batch: [2]}}
 model: {{kind: mixer, d_model: 64, heads: 4}}
 measure: {{rounds: {rounds}, aa: true, min_samples: 5, min_seconds: 0.05, max_seconds: 1,
-           timeout_seconds: 60, parity: false}}
+           timeout_seconds: 60, threads: 1, parity: false}}
 baseline: repeated
 """
 

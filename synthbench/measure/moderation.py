@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import digamma, ndtri, polygamma, stdtrit
 
 FEWEST = 3  # variances that can tell how much they differ
+SMALLEST = 1e-5  # of their median; below that it is rounding, whose logarithm would outweigh all
 
 
 def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[float, float]:
@@ -23,6 +24,7 @@ def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[
     if len(positive) < FEWEST:
         return 0.0, 0.0
     s2 = np.array([v for v, _ in positive])
+    s2 = np.maximum(s2, SMALLEST * np.median(s2))
     half = np.array([d for _, d in positive]) / 2
     z = np.log(s2) - digamma(half) + np.log(half)
     excess = float(np.var(z, ddof=1) - np.mean(polygamma(1, half)))
