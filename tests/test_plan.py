@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthbench.errors import NotationError, UnknownNameError
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, device_kind, make_plan
 from synthbench.suites.suite import load_suite, parse_suite
 
@@ -127,3 +128,44 @@ def test_what_was_selected_stands_in_the_settings() -> None:
     plan = make_plan(load_suite("smoke"), "cpu", ["jax"], ["random+V"], [32])
     axes = plan.settings.axes
     assert (axes.framework, axes.variant, axes.seq_len) == (("jax",), ("R+V",), (32,))
+
+
+def test_the_id_of_a_cell_is_what_it_was_when_records_were_published() -> None:
+    """Of a record written before cells had replicas."""
+    published = {
+        "variant": "R+D", "framework": "torch", "mode": "forward", "seq_len": 2048, "batch": 1,
+        "model": "mixer", "d_model": 512, "heads": 8, "head_dim": None, "max_len": 2048,
+        "layers": 1, "feed_forward": None, "vocabulary": None, "dtype": "float32",
+        "device": "cpu", "form": "auto", "compile": "eager", "seed": 0,
+    }  # fmt: skip
+    assert Cell.model_validate(published).id == "d644c6752ffb"
+    twin = Cell.model_validate(published | {"replica": 1})
+    assert twin.id != "d644c6752ffb"
+    assert Cell.model_validate_json(twin.model_dump_json()).id == twin.id
+
+
+def test_rounds_bring_a_twin_of_the_baseline_in_each_group() -> None:
+    found = plan(SMALL.replace("seed: 3", "rounds: 2"))
+    twins = [cell for cell in found.cells if cell.replica]
+    baselines = [cell for cell in found.cells if cell.variant == "V" and not cell.replica]
+    assert len(twins) == len(baselines) == 2 * 2 * 2  # frameworks, modes, lengths
+    assert [t.model_copy(update={"replica": 0}) for t in twins] == baselines
+    assert len({cell.id for cell in found.cells}) == len(found.cells) == 16 + 8
+    assert {cell.id for cell in twins} <= {cell.id for cell in found.order(1)}
+
+
+def test_twins_are_asked_for_or_forgone() -> None:
+    def count(measure: str, **selection: list[str] | list[int]) -> int:
+        planned = plan(SMALL.replace("seed: 3", measure), **selection)  # type: ignore[arg-type]
+        return sum(cell.replica for cell in planned.cells)
+
+    assert count("rounds: 1") == 0
+    assert count("rounds: 1, aa: true") == 8
+    assert count("rounds: 3, aa: false") == 0
+    assert count("rounds: 2", variants=["dot_product"]) == 8
+    assert count("rounds: 2", variants=["R"]) == 0  # no baseline, no twin
+
+
+def test_the_baseline_may_be_written_in_any_notation() -> None:
+    found = plan(SMALL.replace("seed: 3", "rounds: 2") + "baseline: random + dot_product")
+    assert {cell.variant for cell in found.cells if cell.replica} == {"R+V"}

@@ -47,13 +47,14 @@ def plugin() -> Iterator[None]:
 def plan(*variants: str, **changes: Any) -> Plan:
     """A plan of tiny forward cells in torch."""
     options: dict[str, Any] = {"rounds": 1, "timeout": 20, "framework": "torch", "kind": "mixer"}
-    options |= {"device": "cpu"} | changes
+    options |= {"device": "cpu", "aa": "false"} | changes
     text = f"""
     axes: {{variant: {list(variants)!r}, framework: [{options["framework"]}], mode: [forward],
             seq_len: [8]}}
     model: {{kind: {options["kind"]}, d_model: 8, heads: 2, vocabulary: 11}}
     measure: {{rounds: {options["rounds"]}, min_samples: 3, min_seconds: 0.001, max_seconds: 4,
-               timeout_seconds: {options["timeout"]}, memory_limit_gb: {ALLOWED / 1e9}, threads: 1}}
+               aa: {options["aa"]}, timeout_seconds: {options["timeout"]},
+               memory_limit_gb: {ALLOWED / 1e9}, threads: 1}}
     """
     return make_plan(parse_suite(text, name="mine", source="mine.yaml"), options["device"])
 
@@ -223,6 +224,17 @@ def test_rounds_measure_each_cell_anew(both: tuple[Summary, list[Record]]) -> No
     ]  # fmt: skip
     assert len({r.host["pid"] for r in measured}) == 4
     assert all(r.host["other_framework_loaded"] is False for r in measured)
+
+
+def test_the_twin_of_the_baseline_is_measured_in_a_process_of_its_own(tmp_path: Path) -> None:
+    run_plan(plan("V", "R", rounds=2, aa="true"), tmp_path / "run")
+    found = read_records(tmp_path / "run")
+    assert [record.outcome for record in found] == ["ok"] * 6
+    assert sorted((r.round, r.cell.variant, r.cell.replica) for r in found) == [
+        (number, *cell) for number in (0, 1) for cell in (("R", 0), ("V", 0), ("V", 1))
+    ]
+    assert len({record.id for record in found}) == 3
+    assert len({record.host["pid"] for record in found}) == 6
 
 
 def test_cells_that_cannot_be_are_recorded_as_unsupported(

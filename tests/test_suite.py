@@ -92,6 +92,8 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         ),
         (BASE + "measure: {rounds: two}", ["measure.rounds: got 'two'", "a whole number"]),
         (BASE + "measure: {rounds: 1.5}", ["measure.rounds: got 1.5", "a whole number"]),
+        (BASE + "margin: 1.5", ["margin: got 1.5", "a number less than 1"]),
+        (BASE + "measure: {aa: often}", ["measure.aa: got 'often'", "true or false"]),
         (BASE + "measure: {parity: 1}", ["measure.parity: got 1", "true or false"]),
         (BASE + "measure: {min_seconds: -1}", ["measure.min_seconds: got -1", "greater than 0"]),
         (BASE + "measure: {min_seconds: .inf}", ["measure.min_seconds: got inf", "finite"]),

@@ -27,6 +27,7 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
     parity_passed, wall_seconds.
+    `replica` 1 marks the A/A twins of the baseline.
     Where a cell of a round was recorded twice (a resumed run), the later record counts.
     """
     latest = {(record.id, record.round): record for record in records}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
 
+from synthbench.measure.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.table import Value
@@ -24,7 +26,11 @@ NO_CELL = "no cell"  # the run has no such cell
 
 # What a table's rows and columns already say; any other field of a cell may be an axis of the
 # suite, and then tells the rows of a table apart.
-_SHOWN = ("variant", "framework", "mode", "seq_len")
+_SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
+
+NORMAL_95 = 1.959964  # half of a 95% interval, in standard errors
+
+Cost = Literal["seconds", "peak_bytes"]
 
 
 class Key(NamedTuple):
@@ -35,6 +41,15 @@ class Key(NamedTuple):
     framework: str
     mode: str
     seq_len: int
+    replica: int = 0  # 1: the A/A twin
+
+
+class _Costs(NamedTuple):
+    """What one round says of a cell; NaN where it was not measured."""
+
+    seconds: float
+    error: float  # standard error of the log of the seconds, from the samples of this round
+    peak_bytes: float
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,8 @@ class Grid:
     def key(self, cell: Cell) -> Key:
         """Where a cell stands."""
         setting = " ".join(f"{name}={getattr(cell, name)}" for name in self.setting_fields)
-        return Key(setting, cell.variant, cell.framework, cell.mode, cell.seq_len)
+        place = (cell.variant, cell.framework, cell.mode, cell.seq_len, cell.replica)
+        return Key(setting, *place)
 
     @cached_property
     def ids(self) -> dict[Key, str]:
@@ -76,15 +92,18 @@ class Grid:
     def keys(self) -> dict[Key, None]:
         """The place of every cell of the run, recorded or not, in the order tables show them.
 
-        Suites are products of axes: a combination that other records of its setting span, and
-        that has no record itself, was not run yet.
+        Suites are products of axes, with twins of the baseline or without: a combination that other
+        records of its setting span, and that has no record itself, was not run yet.
         """
+        twins = {(key.setting, key.variant, key.replica) for key in self.ids if key.replica}
         return dict.fromkeys(
-            Key(setting, variant, *pair, length)
+            Key(setting, variant, *pair, length, replica)
             for setting in self.settings()
             for pair in self.pairs(setting)
             for variant in self.variants(setting)
             for length in self.lengths(setting)
+            for replica in (0, 1)
+            if replica == 0 or (setting, variant, replica) in twins
         )
 
     @cached_property
@@ -98,16 +117,20 @@ class Grid:
         return {str(row["id"]): {str(name): row[name] for name in row} for row in rows}
 
     @cached_property
-    def _medians(self) -> dict[str, dict[int, float]]:
-        """Cell id -> round -> the median of that round, in seconds."""
-        medians: dict[str, dict[int, float]] = {cell_id: {} for cell_id in self._cells}
-        columns = zip(
-            self.rounds["id"], self.rounds["round"], self.rounds["median_seconds"], strict=True
-        )
-        for cell_id, number, median in columns:
-            if not pd.isna(median):
-                medians[cell_id][int(number)] = float(median)
-        return medians
+    def _by_round(self) -> dict[str, dict[int, _Costs]]:
+        """Cell id -> round -> what a step cost in it."""
+        found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
+        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        for cell_id, number, *costs in zip(*(self.rounds[name] for name in names), strict=True):
+            median, low, high, peak = (math.nan if pd.isna(c) else float(c) for c in costs)
+            error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
+            found[cell_id][int(number)] = _Costs(median, error, peak)
+        return found
+
+    def costs(self, key: Key, cost: Cost) -> list[float]:
+        """Seconds or peak bytes of a step in each round that measured it; none without a record."""
+        rounds = self._by_round.get(self.ids.get(key, ""), {})
+        return [value for n in sorted(rounds) if (value := getattr(rounds[n], cost)) > 0]
 
     def cell(self, key: Key) -> dict[str, Any] | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
@@ -134,19 +157,42 @@ class Grid:
         number: Value = row[column]
         return number
 
-    def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
-        """How many times as many steps per second `key` makes as `baseline`.
+    def compare(
+        self, key: Key, baseline: Key, baseline_name: str, name: str = "", cost: Cost = "seconds"
+    ) -> Comparison | str:
+        """What each round that measured both says of `key` against `baseline`.
 
-        The ratio is taken within each round that measured both, and the median of the rounds is
-        shown. Where one of the cells is not ok, its name (none for `key` itself, by default) and
-        outcome stand in place of the ratio.
+        Where one of the cells is not ok, its name (none for `key` itself, by default) and outcome
+        stand in place of the comparison.
         """
         for cell, called in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if word := self.missing(cell):
                 return f"{called} {word}".strip()
-        own, other = self._medians[self.ids[key]], self._medians[self.ids[baseline]]
-        ratios = [other[r] / own[r] for r in own if r in other and own[r] > 0]
-        return float(np.median(ratios)) if ratios else "no shared round"
+        own, other = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        pairs = [
+            (mine, theirs)
+            for number in sorted(own.keys() & other.keys())
+            if getattr(mine := own[number], cost) > 0 and getattr(theirs := other[number], cost) > 0
+        ]
+        if not pairs:
+            return "no shared round"
+        ratios = tuple(math.log(getattr(b, cost) / getattr(a, cost)) for a, b in pairs)
+        squares = [a.error**2 + b.error**2 for a, b in pairs]
+        within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
+        return Comparison(ratios, within)
+
+    def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
+        """How many times as many steps per second `key` makes as `baseline`.
+
+        The ratio is taken within each round that measured both, and the geometric mean of the
+        rounds is shown; or the word that `compare` gives.
+        """
+        found = self.compare(key, baseline, baseline_name, name)
+        return found if isinstance(found, str) else math.exp(np.mean(found.log_ratios))
+
+    def twins(self) -> list[Key]:
+        """The A/A twins of the run."""
+        return [key for key in self.keys if key.replica]
 
     def settings(self) -> list[str]:
         """Each combination of the setting fields."""

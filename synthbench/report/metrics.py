@@ -48,6 +48,11 @@ def scientific(value: float) -> str:
     return f"{value:.1e}" if value else "0"
 
 
+def hundredths(value: float) -> str:
+    """Two digits after the point."""
+    return f"{value:.2f}"
+
+
 def percent(value: float) -> str:
     """One digit after the point below a hundred."""
     return f"{value:.1f}" if value < 100 else f"{value:.0f}"
@@ -59,6 +64,8 @@ METRICS: dict[str, Metric] = {
     "steps_per_second": Metric("steps/s", "1/s", "higher", significant),
     "half_width_percent": Metric("±%", "%", "lower", percent),
     "ratio": Metric("ratio", "1", "higher", significant),
+    "exponent": Metric("exponent", "1", "neither", hundredths),
+    "length": Metric("length", "1", "neither", significant),
     "peak_bytes": Metric("MB", "10^6 bytes", "lower", significant, scale=1e-6),
     "parameters": Metric("parameters", "1", "lower", si),
     "exact_count": Metric("count", "1", "lower", whole),

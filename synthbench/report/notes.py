@@ -11,6 +11,7 @@ from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
 from synthbench.record import RunInfo
 from synthbench.report.grid import Grid
+from synthbench.report.noise import Noise, noise_of
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 
@@ -19,10 +20,11 @@ VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
 
 @dataclass(frozen=True)
 class Context:
-    """What tables need beside the records: the baseline's notation, and the notes they share."""
+    """What tables need beside the records: the baseline's notation, shared notes, the noise."""
 
     baseline: str
     shared: tuple[str, ...]
+    noise: Noise
 
 
 def context_of(run: Run, grid: Grid) -> Context:
@@ -36,11 +38,13 @@ def context_of(run: Run, grid: Grid) -> Context:
         f"Run: suite {run.info.suite}, {rounds} round{'s' if rounds != 1 else ''}, begun "
         f"{run.info.started}{sessions}{_changed(run.info)}."
     )
+    noise = noise_of(grid, run.info)
+    lines.append(noise.line)
     if run.info.finished is None:
         lines.append("This run is not finished: `synthbench run --resume` goes on with it.")
     if run.damaged:
         lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were left out.")
-    return Context(_canonical(str(run.info.settings.get("baseline", "V"))), tuple(lines))
+    return Context(_canonical(str(run.info.settings.get("baseline", "V"))), tuple(lines), noise)
 
 
 def variant_order(info: RunInfo) -> list[str]:

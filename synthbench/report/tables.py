@@ -9,6 +9,8 @@ from synthbench.report.audits import cost, parity
 from synthbench.report.grid import Grid, Key
 from synthbench.report.layout import Row, at_longest, by_length, first_known, key_columns, place
 from synthbench.report.notes import Context, context_of, variant_order
+from synthbench.report.ratios import TWIN, ratios
+from synthbench.report.scaling import scaling
 from synthbench.report.table import Column, Table, Value, metric_column
 from synthbench.store import Run
 
@@ -127,7 +129,8 @@ def outcomes(grid: Grid, context: Context) -> Table:
             own = grid.rounds[grid.rounds["id"] == row["id"]]
             rounds = f"{(own['outcome'] == row['outcome']).sum()} of {len(own)}"
             reason = " ".join(str(row["reason"]).split()) or "none given"
-        where = place(grid, key.setting, key.variant, key.framework, key.mode, key.seq_len)
+        variant = f"{key.variant} {TWIN}" if key.replica else key.variant
+        where = place(grid, key.setting, variant, key.framework, key.mode, key.seq_len)
         rows.append((*where, word, rounds, reason))
     total = len(grid.keys)
     note = f"{len(rows)} of {total} cells have no numbers." if rows else f"All {total} cells ok."
@@ -138,8 +141,10 @@ def outcomes(grid: Grid, context: Context) -> Table:
 TABLES: dict[str, Callable[[Grid, Context], Table]] = {
     "train": partial(summary, mode="train"),
     "forward": partial(summary, mode="forward"),
+    "ratios": ratios,
     "speed": speed,
     "memory": memory,
+    "scaling": scaling,
     "cost": cost,
     "frameworks": frameworks,
     "parity": parity,

@@ -134,7 +134,8 @@ def make_observer(stream: TextIO | None = None) -> Observer:
 
 def describe(cell: Cell) -> str:
     """A cell in a few words."""
-    return f"{cell.framework} {cell.variant} {cell.mode} L={cell.seq_len}"
+    twin = " (A/A twin)" if cell.replica else ""
+    return f"{cell.framework} {cell.variant}{twin} {cell.mode} L={cell.seq_len}"
 
 
 def result(record: Record) -> str:

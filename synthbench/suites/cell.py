@@ -7,7 +7,7 @@ import json
 from functools import cached_property
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, PositiveInt
+from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
@@ -19,6 +19,9 @@ Mode = Literal["forward", "train"]
 DType = Literal["float32", "bfloat16", "float64"]
 Form = Literal["auto", "fused", "reference"]
 Compile = Literal["eager", "compiled"]
+
+# Fields younger than the first records: at its default, such a field leaves an id what it was.
+ADDED = ("replica",)
 
 
 class Cell(BaseModel):
@@ -44,11 +47,16 @@ class Cell(BaseModel):
     form: Form = "auto"
     compile: Compile
     seed: int = 0
+    replica: NonNegativeInt = 0  # 1: the A/A twin of the cell that is equal in all else
 
     @cached_property
     def id(self) -> str:
         """Twelve hex digits of the SHA-256 of the cell's canonical JSON."""
-        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
+        content = self.model_dump(mode="json")
+        for name in ADDED:
+            if content[name] == type(self).model_fields[name].default:
+                del content[name]
+        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
 

@@ -61,8 +61,8 @@ def make_plan(
     """List the cells of a suite on a device (cpu, cuda or cuda:N).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
-    axes, also in the plan's settings. Raises UnknownNameError or NotationError for what cannot be
-    read.
+    axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
+    second one, `replica` 1. Raises UnknownNameError or NotationError for what cannot be read.
     """
     settings = suite.settings(device_kind(device))
     axes = settings.axes
@@ -71,6 +71,7 @@ def make_plan(
     lengths = axes.seq_len if seq_lens is None else _lengths(seq_lens)
     if not (chosen and names and lengths):
         raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
+    twin_of = _canonical_or_same(settings.baseline) if settings.measure.has_twins else None
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
     for seq_len, batch, dtype, form, mode, name, framework in itertools.product(
@@ -86,10 +87,13 @@ def make_plan(
                 device=device, form=form, compile=compiled, seed=settings.measure.seed,
             )  # fmt: skip
             reason = why_impossible(cell)
-            if reason is None:
-                cells[cell.id] = cell
-            else:
+            if reason is not None:
                 skipped[cell.id] = Skip(cell, reason)
+                continue
+            cells[cell.id] = cell
+            if name == twin_of:
+                twin = Cell.model_validate(cell.model_dump() | {"replica": 1})
+                cells[twin.id] = twin
     return Plan(
         suite=suite.name,
         source=suite.source,
@@ -156,6 +160,13 @@ def _in_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
         except (NotationError, UnknownNameError, ShapeError) as error:
             raise NotationError(f"{suite.source}: axes.variant.{position}: {error}") from error
     return _unique(names)
+
+
+def _canonical_or_same(baseline: str) -> str:
+    try:
+        return canonical(baseline)
+    except (NotationError, UnknownNameError, ShapeError):  # of a plug-in that is not loaded
+        return baseline
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelK
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -48,7 +49,8 @@ class ModelSection(Section):
 class Measure(Section):
     """How each cell is measured, and what it may take."""
 
-    rounds: PositiveInt = 1
+    rounds: PositiveInt = 1  # each the whole plan, shuffled, every cell in a new process
+    aa: bool | None = None  # measure the baseline twice in each group; None: from 2 rounds on
     min_samples: PositiveInt = 10
     min_seconds: Seconds = 0.5  # of steady state, at least
     max_seconds: Seconds = 10.0  # of warm-up and steady state together, at most
@@ -58,6 +60,11 @@ class Measure(Section):
     parity: bool = True  # check before timing
     seed: int = 0  # start values, batches and the order of the cells
 
+    @property
+    def has_twins(self) -> bool:
+        """Whether each group holds the A/A twin of its baseline."""
+        return self.rounds > 1 if self.aa is None else self.aa
+
 
 class Settings(Section):
     """Everything a suite says for one kind of device."""
@@ -66,3 +73,4 @@ class Settings(Section):
     model: ModelSection
     measure: Measure = Measure()
     baseline: str = "V"  # the variant ratios are taken to
+    margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters

@@ -73,6 +73,8 @@ def _line(
             return f"{source}: {path}: got {got!r}, expected {expected}{hint}"
         case "greater_than":
             expected = f"a number greater than {mistake['ctx']['gt']}"
+        case "less_than":
+            expected = f"a number less than {mistake['ctx']['lt']}"
         case known_type:
             expected = EXPECTED.get(known_type, mistake["msg"])
     return f"{source}: {path}: got {got!r}, expected {expected}"

@@ -1,0 +1,54 @@
+"""A variance that many small groups of numbers share in part (Smyth 2004)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import digamma, ndtri, polygamma, stdtrit
+
+FEWEST = 3  # variances that can tell how much they differ
+SMALLEST = 1e-5  # of their median; below that it is rounding, whose logarithm would outweigh all
+
+
+def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[float, float]:
+    """The variance that all groups point to, and how many degrees of freedom it is worth.
+
+    The sample variances of groups with these degrees of freedom are taken as drawn around true
+    ones, which follow a scaled inverse chi-square; its two parameters are fitted to the mean and
+    the variance of the log sample variances (Smyth 2004, section 6.2). Infinite degrees say that
+    the groups differ no more than chance has it. (0, 0), nothing, from fewer than FEWEST groups.
+    """
+    positive = [(v, d) for v, d in zip(variances, degrees, strict=True) if v > 0]
+    if len(positive) < FEWEST:
+        return 0.0, 0.0
+    s2 = np.array([v for v, _ in positive])
+    s2 = np.maximum(s2, SMALLEST * np.median(s2))
+    half = np.array([d for _, d in positive]) / 2
+    z = np.log(s2) - digamma(half) + np.log(half)
+    excess = float(np.var(z, ddof=1) - np.mean(polygamma(1, half)))
+    if excess <= 0:
+        return float(np.average(s2, weights=half)), math.inf
+    prior_half = trigamma_inverse(excess)
+    shift = float(digamma(prior_half)) - math.log(prior_half)
+    return math.exp(float(np.mean(z)) + shift), 2 * prior_half
+
+
+def trigamma_inverse(value: float) -> float:
+    """The x at which the trigamma function is `value` > 0, by Newton's method on its reciprocal."""
+    x = 0.5 + 1 / value
+    for _ in range(50):
+        trigamma = float(polygamma(1, x))
+        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
+        x += step
+        if abs(step) < 1e-10 * x:
+            break
+    return x
+
+
+def t_quantile(degrees: float, probability: float) -> float:
+    """The quantile of Student's t; of the normal distribution for infinite degrees of freedom."""
+    if math.isinf(degrees):
+        return float(ndtri(probability))
+    return float(stdtrit(degrees, probability))
