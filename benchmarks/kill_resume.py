@@ -121,13 +121,13 @@ def _run(run_dir: Path, tries: int, kill_after: float | None) -> int:
 
 def _measure(run_dir: Path, tries: int) -> None:
     """What the killed process does: it says when the frameworks are there, and measures."""
-    read_environment = runner.read_environment
+    read_environment = runner.read_environment  # type: ignore[attr-defined]
 
     def announced() -> dict[str, Any]:
         print(READY, flush=True)
         return read_environment()
 
-    runner.read_environment = announced
+    runner.read_environment = announced  # type: ignore[attr-defined]
     catalog.load_plugin(PLUGIN)
     runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])
 

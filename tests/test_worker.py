@@ -100,7 +100,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert measured.declared_parameters == 4 * 8 * 8
     assert measured.memory is not None
     assert measured.memory.peak == 5000
-    assert (measured.memory.planned, measured.memory.planned_tool) == (4000, "fake plan")
+    assert (measured.memory.planned, measured.memory.planned_tool) == (4500, "fake shapes")
     assert measured.flops is not None
     assert (measured.flops.traced, measured.flops.uncounted) == (77, {"sort": 2})
     assert measured.flops.compiler is None
@@ -127,7 +127,7 @@ def test_a_count_that_fails_takes_nothing_from_what_was_measured(
     assert measured.flops is not None
     assert measured.flops.traced is None
     assert measured.memory is not None
-    assert measured.memory.planned == 4000
+    assert measured.memory.planned == 4500
 
 
 def test_each_stage_is_told_with_what_is_known_by_then() -> None:

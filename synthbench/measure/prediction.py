@@ -18,6 +18,7 @@ from synthbench.suites.cell import Cell
 # tensors, and an allocator may find room for them in what it holds already.
 MARGIN = 0.10
 MOMENTS = 2  # of Adam, for each parameter
+DECLARATION = "declaration, a lower bound"  # the tool that is always there
 ITEM_BYTES = {"bfloat16": 2, "float32": 4, "float64": 8}
 
 
@@ -42,7 +43,7 @@ def declared_plan(model: Model, cell: Cell) -> MemoryPlan:
     held = sum(p.size * (1 + moments * p.trainable) for p in declared) * item
     tokens = cell.batch * cell.seq_len
     inputs = 0 if model.is_stack else tokens * model.sizes.d_model * item
-    return MemoryPlan("declaration, a lower bound", held + inputs, temporary_bytes=0)
+    return MemoryPlan(DECLARATION, held + inputs, temporary_bytes=0)
 
 
 def memory_there(backend: Backend, cell: Cell, limit: int | None) -> int | None:

@@ -12,7 +12,7 @@ from synthbench.backends.base import Backend, MemoryPlan, Step
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.measure.prediction import predict, require_memory
+from synthbench.measure.prediction import DECLARATION, predict, require_memory
 from synthbench.measure.timing import CLOCK, time_steps, timed
 from synthbench.models.model import Model
 from synthbench.models.start import start_values
@@ -161,7 +161,10 @@ def count(step: Step, measured: Measurements, report: Report) -> list[str]:
         measured.flops.traced_tool = traced.tool
         measured.flops.uncounted = dict(traced.uncounted)
     measured.flops.compiler = attempt("reading the compiler's FLOPs", step.compiler_flops)
-    if (plan := attempt("planning memory", step.memory_plan)) is not None:
+    predicted = measured.predicted_memory
+    if predicted is not None and predicted.tool != DECLARATION:  # it was the plan
+        measured.memory.planned, measured.memory.planned_tool = predicted.bytes, predicted.tool
+    elif (plan := attempt("planning memory", step.memory_plan)) is not None:
         measured.memory.planned = plan.peak_bytes
         measured.memory.planned_tool = plan.tool
     return notes

@@ -61,9 +61,10 @@ def _step(body: Any, before: Any, after: Any) -> int | None:
 
 def _whole(value: Any) -> int | None:
     """The whole number that stands in the program; None for anything else."""
-    if not isinstance(value, Literal) or not jnp.issubdtype(value.aval.dtype, jnp.integer):
+    if not isinstance(value, Literal):
         return None
-    return int(value.val)
+    number: Any = value.val
+    return int(number) if jnp.issubdtype(jnp.result_type(number), jnp.integer) else None
 
 
 def _is_among(variable: Any, variables: Any) -> bool:

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
+from synthbench.backends.torch.prediction import predict_memory
 from synthbench.backends.torch.step import TorchStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
 
 name = "torch"
+
+__all__ = [
+    "apply", "build", "devices", "free_memory", "gradients", "name", "predict_memory",
+    "require_device", "set_threads", "train_losses", "version",
+]  # fmt: skip
 
 
 def version() -> str:
@@ -65,24 +69,6 @@ def free_memory(device: str) -> int | None:
     return free
 
 
-def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:
-    """The storages of an eager step on fake tensors, which have shapes and no memory.
-
-    None when compiled: a fused program holds fewer. Raises whatever a mixer raises that needs
-    values to run.
-    """
-    if setting.compile == "compiled":
-        return None
-    dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
-    # Constants that a mixer makes from arrays of its own are no fake tensors.
-    with FakeTensorMode(allow_non_fake_inputs=True):
-        module = build_model(model, setting.form, dtype=dtype, device=device)
-        step = TorchStep(module, mode, setting, *empty_tensors(batch, setting))
-        step()  # the optimizer makes its state in its first step
-        plan = step.memory_plan()
-    return None if plan is None else replace(plan, tool=f"{plan.tool}, fake tensors")
-
-
 def build(
     model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> TorchStep:
@@ -108,20 +94,6 @@ def to_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor |
     targets = from_array(batch.targets).to(device)
     mask = batch.padding_mask
     return inputs, targets, None if mask is None else from_array(mask).to(device)
-
-
-def empty_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Tensors of the shapes and types of `to_tensors`, holding nothing."""
-    device = torch.device(setting.device)
-
-    def like(array: Array) -> Tensor:
-        dtype = from_array(array[:0]).dtype
-        if dtype.is_floating_point:
-            dtype = DTYPES[setting.dtype]
-        return torch.empty(array.shape, dtype=dtype, device=device)
-
-    mask = batch.padding_mask
-    return like(batch.inputs), like(batch.targets), None if mask is None else like(mask)
 
 
 def to_numpy(tensor: Tensor) -> Array:
