@@ -1,5 +1,6 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print the table
 # make test     everything that CI runs
+# make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make clean    remove .venv and every cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 #
@@ -14,7 +15,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test lock clean python
+.PHONY: bench test microbench lock clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -26,6 +27,16 @@ test: $(INSTALLED)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/synthbench tables --check
 	$(BIN)/pytest -n $(JOBS)
+
+# A process and a folder for each framework; the first time there is nothing to compare with.
+microbench: $(INSTALLED)
+	for framework in torch jax; do \
+		saved=.benchmarks/$$framework; \
+		compare=$$(find $$saved -name '*.json' 2>/dev/null | grep -q . && echo --benchmark-compare); \
+		$(BIN)/python -m pytest benchmarks/test_mixers.py -k "$$framework" --benchmark-enable \
+			--benchmark-only --benchmark-storage=$$saved --benchmark-autosave \
+			--benchmark-columns=median,iqr,rounds $$compare || exit 1; \
+	done
 
 $(INSTALLED): requirements.lock pyproject.toml | python
 	rm -rf $(VENV)
@@ -55,4 +66,4 @@ lock: | python
 clean:
 	rm -rf $(VENV) $(VENV)-lock .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache build dist
-	find synthbench tests -name __pycache__ -prune -exec rm -rf {} +
+	find synthbench tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -52,6 +52,17 @@ class Memory(BaseModel):
     planned_tool: str | None = None
 
 
+class PredictedMemory(BaseModel):
+    """Bytes that a step is to take at its peak, before any step was run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    bytes: int  # as Memory.peak
+    tool: str  # what predicted it
+    available: int | None = None
+    """What was there for it; None: not looked at, the cell is run in any case."""
+
+
 class Parity(BaseModel):
     """Largest errors relative to the largest value, on a small input, against `against`."""
 
@@ -77,6 +88,7 @@ class Measurements(BaseModel):
     timing: Timing | None = None
     flops: Flops | None = None
     memory: Memory | None = None
+    predicted_memory: PredictedMemory | None = None
 
 
 class Record(BaseModel):

@@ -19,6 +19,7 @@ from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 INFO = "run.json"
 RECORDS = "records.jsonl"
 DAMAGED = "records.damaged.jsonl"
+BEING_WRITTEN = ".new"  # ending of a file that takes another's place once it is whole
 
 
 @dataclass(frozen=True)
@@ -48,14 +49,16 @@ def create_run(run_dir: Path, info: RunInfo) -> None:
     require_new(run_dir)
     with _explained("create", run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
+    write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
+    with _explained("create", run_dir):
         (run_dir / RECORDS).touch()
-    write_info(run_dir, info)
 
 
 def require_new(run_dir: Path) -> None:
-    """Raise ResultsError where the folder holds something already."""
+    """Raise ResultsError where the folder holds something already, but a run.json cut short."""
     with _explained("read", run_dir):
-        if run_dir.is_dir() and any(run_dir.iterdir()):
+        held = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
+        if held - {INFO + BEING_WRITTEN}:
             raise ResultsError(
                 f"{run_dir} is not empty; continue that run with --resume, or give another --out"
             )
@@ -184,7 +187,7 @@ def _require_known_schema(raw: Any, path: Path) -> None:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + ".new")
+    temporary = path.with_name(path.name + BEING_WRITTEN)
     with _explained("write", path.parent):
         with open(temporary, "wb") as file:
             file.write(content)

@@ -219,6 +219,22 @@ def test_what_came_out_decides_the_exit_code(
         assert "not run: jax" in err
 
 
+@pytest.mark.parametrize("forced", [False, True])
+def test_force_reaches_the_settings_of_the_run(
+    forced: bool, capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def run_plan(plan: Any, run_dir: Path, **_: Any) -> Summary:
+        seen.append(plan.settings.measure.force)
+        return Summary(run_dir, "cpu")
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--out", str(tmp_path / "r")]
+    assert synthbench(capsys, *call, *["--force"] * forced)[0] == 0
+    assert seen == [forced]
+
+
 def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path: Path) -> None:
     suite, out = suite_file(tmp_path, more="# slow\n"), tmp_path / "a run"
     Path(suite).write_text(Path(suite).read_text().replace("0.001, max_seconds: 0.1", "2"))

@@ -63,6 +63,37 @@ def test_a_while_whose_trips_are_not_in_the_program_is_told() -> None:
     assert exactly(harmless, 0)
 
 
+@pytest.mark.parametrize(
+    ("goes_on", "turn", "start", "trips"),
+    [
+        (lambda i: i < 7, lambda i: i + 2, 0, 4),
+        (lambda i: i <= 7, lambda i: i + 1, 1, 7),
+        (lambda i: i <= 8, lambda i: 4 + i, 0, 3),
+        (lambda i: lax.gt(7, i), lambda i: i + 3, -1, 3),
+        (lambda i: i > 0, lambda i: i - 1, 6, 6),
+        (lambda i: i >= 0, lambda i: i - 2, 6, 4),
+        (lambda i: i >= 1, lambda i: i + -2, 6, 3),
+        (lambda i: i < 0, lambda i: i + 1, 3, 0),
+        (lambda i: i != 5, lambda i: i + 1, 0, None),
+        (lambda i: i < 7, lambda i: i * 2, 1, None),
+        (lambda i: i < 7, lambda i: i - 1, 0, None),  # it goes on until it wraps around
+        (lambda i: i < 7.5, lambda i: i + 1.0, 0.0, None),
+    ],
+)
+def test_a_while_whose_trips_are_in_the_program_is_counted(
+    goes_on: Any, turn: Any, start: float, trips: int | None
+) -> None:
+    def loop(x: Any) -> Any:
+        state = (x, start)
+        return lax.while_loop(lambda s: goes_on(s[1]), lambda s: (s[0] @ x, turn(s[1])), state)[0]
+
+    count = walked(loop, (L, L))
+    if trips is None:
+        assert (count.flops, count.uncounted) == (0, {"while": 1})
+    else:
+        assert exactly(count, trips * 2 * L**3)
+
+
 def test_nested_scan_cond_remat_and_custom_vjp() -> None:
     @jax.custom_vjp
     def square(x: Any) -> Any:

@@ -92,6 +92,8 @@ def test_what_hides_its_work_is_named() -> None:
     out = jax.ShapeDtypeStruct((L,), jnp.float32)
     called = walked(lambda x: jax.pure_callback(lambda a: a, out, x), (L,))
     assert called.uncounted == {"pure_callback": 1}
+    foreign = walked(lambda x: jax.ffi.ffi_call("mine", out)(x), (L,))
+    assert foreign.uncounted == {"ffi_call.mine": 1}
 
     def solve(x: Any, y: Any) -> Any:
         return lax.custom_linear_solve(lambda v: x @ v, y, lambda _, v: v)

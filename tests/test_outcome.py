@@ -9,6 +9,7 @@ import pytest
 
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.prediction import TooLargeError
 from synthbench.run.outcome import LONGEST_REASON, of_death, of_exception, shortened
 
 
@@ -37,6 +38,7 @@ class XlaRuntimeError(RuntimeError):
         (UnsupportedError("causal linformer"), "unsupported"),
         (ShapeError("7 is odd"), "unsupported"),
         (ImplausibleError("zero"), "quarantined"),
+        (TooLargeError("9 MB, and 4 MB are there"), "oom_predicted"),
         (NotationError("variant"), "crashed"),
         (SystemExit(3), "crashed"),
     ],

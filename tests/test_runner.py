@@ -96,15 +96,23 @@ def by_variant(run_dir: Path) -> dict[str, Record]:
 
 ENDS = ("V", "sleeper", "allocator(megabytes=4000)", "allocator", "aborter", "looper", "printer",
         "killed", "exiter", "raiser", "liar")  # fmt: skip
+JAX_ENDS = ("V", "allocator(megabytes=4000)", "allocator", "aborter", "looper", "printer",
+            "killed", "exiter", "raiser")  # fmt: skip
+
+Ends = tuple[Summary, Watcher, dict[str, Record]]
+
+
+def run_ends(run_dir: Path, framework: str, variants: tuple[str, ...]) -> Ends:
+    watcher = Watcher()
+    planned = plan(*variants, framework=framework, timeout=3)
+    summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=watcher)
+    return summary, watcher, by_variant(run_dir)
 
 
 @pytest.fixture(scope="module")
 def ends(tmp_path_factory: pytest.TempPathFactory) -> tuple[Summary, Watcher, dict[str, Record]]:
     """One run of all of them."""
-    watcher = Watcher()
-    run_dir = tmp_path_factory.mktemp("runs") / "mine" / "ends"
-    summary = run_plan(plan(*ENDS, timeout=3), run_dir, plugins=[PLUGIN], observer=watcher)
-    return summary, watcher, by_variant(run_dir)
+    return run_ends(tmp_path_factory.mktemp("runs") / "mine" / "ends", "torch", ENDS)
 
 
 def test_the_suite_finishes_whatever_its_cells_do(
@@ -125,7 +133,7 @@ def test_the_suite_finishes_whatever_its_cells_do(
     [
         ("allocator(megabytes=4000)", "oom", "MemoryError"),
         ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
-        ("looper", "timeout", "ended after 3 s while running the first steps"),
+        ("looper", "timeout", "ended after 3 s while predicting memory"),
         ("killed", "crashed", "killed by SIGKILL"),
         ("exiter", "crashed", "exit code 3"),
         ("raiser", "crashed", "ValueError: a mistake of its own"),
@@ -203,6 +211,44 @@ def test_each_cell_has_a_process_of_its_own_without_the_other_framework(
             assert record.host["threads"] == 1
             assert len(record.host["cores"]) == 1
             assert record.host["memory_limit"] == ALLOWED
+
+
+@pytest.fixture(scope="module")
+def jax_ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
+    """The same in jax, where the deed is done by a callback while the compiled program runs."""
+    return run_ends(tmp_path_factory.mktemp("runs") / "mine" / "jax_ends", "jax", JAX_ENDS)
+
+
+@pytest.mark.parametrize(
+    ("variant", "outcome", "reason"),
+    [
+        ("V", "ok", ""),
+        ("allocator", "ok", ""),
+        ("printer", "ok", ""),
+        ("allocator(megabytes=4000)", "oom", "while running the first steps: "),
+        ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
+        ("looper", "timeout", "ended after 3 s while running the first steps"),
+        ("killed", "crashed", "killed by SIGKILL while running the first steps"),
+        ("exiter", "crashed", "ended with exit code 3 while running the first steps"),
+        ("raiser", "crashed", "ValueError: a mistake of its own"),
+    ],
+)
+def test_each_end_in_jax_has_its_outcome_and_reason(
+    jax_ends: Ends, variant: str, outcome: str, reason: str
+) -> None:
+    record = jax_ends[2][variant]
+    assert record.outcome == outcome, record.reason
+    assert reason in record.reason
+    assert (record.measurements.timing is not None) == (outcome == "ok")
+
+
+def test_the_suite_finishes_in_jax_whatever_its_cells_do(jax_ends: Ends) -> None:
+    summary, watcher, records = jax_ends
+    assert set(records) == set(JAX_ENDS)
+    assert summary.recorded == len(JAX_ENDS)
+    assert watcher.progress[-1] == (len(JAX_ENDS), len(JAX_ENDS))
+    assert read_info(summary.run_dir).finished is not None
+    assert below(os.getpid()) == []
 
 
 # --- two frameworks, rounds, cells that cannot be -------------------------------------------

@@ -148,6 +148,28 @@ def test_a_folder_that_is_not_empty_is_not_written_over(run_dir: Path) -> None:
     assert (run_dir / RECORDS).read_bytes() == before
 
 
+@pytest.mark.parametrize("moment", ["folder", "half an information", "information"])
+def test_a_run_whose_making_was_cut_short_can_be_made_or_gone_on_with(
+    tmp_path: Path, moment: str
+) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    if moment == "half an information":
+        (path / f"{INFO}.new").write_text('{"suite": "mi')
+    if moment == "information":
+        create_run(path, info())
+        (path / RECORDS).unlink()
+        assert read_run(path).records == []
+        assert set_damage_aside(read_run(path)).info == info()
+    else:
+        with pytest.raises(ResultsError, match="not a run"):
+            read_run(path)
+        create_run(path, info())
+        assert {each.name for each in path.iterdir()} == {INFO, RECORDS}
+    append_record(path, record(0))
+    assert read_run(path).records == [record(0)]
+
+
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
     with pytest.raises(ResultsError, match="there is no folder"):
         read_run(tmp_path / "nowhere")

@@ -13,7 +13,17 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
-from synthbench.record import Flops, Measurements, Memory, Outcome, Parity, Record, RunInfo, Timing
+from synthbench.record import (
+    Flops,
+    Measurements,
+    Memory,
+    Outcome,
+    Parity,
+    PredictedMemory,
+    Record,
+    RunInfo,
+    Timing,
+)
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.markup import csv_text, latex, markdown
 from synthbench.report.metrics import scientific, si, significant
@@ -205,6 +215,73 @@ def test_cost_names_each_disagreement() -> None:
     assert value(cost, "agreement", variant="R") == "parameters: torch -99.97%; FLOPs: torch +10%"
     assert value(cost, "agreement", variant="D") == "torch did not count aten::fft (2)"
     assert value(cost, "FLOPs traced torch", variant="R") == 110
+
+
+def test_cost_shows_what_xla_counts_and_flags_what_is_far_off() -> None:
+    near = Flops(formula=100, traced=100, traced_tool="tool", compiler=120.0)
+    halved = Flops(formula=100, traced=100, traced_tool="tool", compiler=50.0)
+    records = [
+        record(cell("V", "jax", "forward", 64), flops=near),
+        record(cell("R", "jax", "forward", 64), flops=halved),
+        record(cell("V", "torch", "forward", 64)),
+    ]
+    cost = made(records)["cost"]
+    assert value(cost, "FLOPs XLA", variant="V") == 120
+    assert value(cost, "agreement", variant="R") == "XLA -50%"
+    assert "takes the body of a loop once" in cost.note
+    alone = made([record(cell("V", "torch", "forward", 64))])["cost"]
+    assert "FLOPs XLA" not in [column.name for column in alone.columns]
+
+
+def test_operations_no_counter_knows_are_named_once_for_all_lengths() -> None:
+    def unknown(**met: int) -> Flops:
+        return Flops(formula=100, traced=100, traced_tool="tool", uncounted=met)
+
+    short, long = (cell("R", "torch", "train", n) for n in LENGTHS)
+    records = [record(short, flops=unknown(fft=2, sort=1)), record(long, flops=unknown(fft=3))]
+    verdict = value(made(records)["train_flops"], "agreement", variant="R")
+    assert verdict == "torch did not count fft (3); torch did not count sort (1) at length 64"
+
+
+def test_train_flops_stand_beside_three_times_the_formula() -> None:
+    def counted(traced: int, compiler: float | None = None) -> Flops:
+        return Flops(formula=100, traced=traced, traced_tool="tool", compiler=compiler)
+
+    records = [
+        record(cell("V", "torch", "train", 64), flops=counted(270)),
+        record(cell("V", "jax", "train", 64), flops=counted(270, 300.0)),
+        record(cell("R", "torch", "train", 64), flops=counted(270)),
+        record(cell("R", "jax", "train", 64), flops=counted(300, 100.0)),
+    ]
+    table = made(records)["train_flops"]
+    assert value(table, "3 x formula", variant="V") == 300
+    assert value(table, "torch torch counter", variant="V") == 270
+    assert value(table, "torch of 3 x", variant="V") == pytest.approx(0.9)
+    assert value(table, "jax of 3 x", variant="R") == 1
+    assert value(table, "jax XLA", variant="V") == 300
+    assert value(table, "agreement", variant="V") == "agree"
+    assert value(table, "agreement", variant="R") == "FLOPs: torch and jax differ; XLA -66.7%"
+    forward = made([record(cell("V", "torch", "forward", 64))])["train_flops"]
+    assert (forward.rows, forward.note) == ([], "This run has no cells of mode train.")
+
+
+def test_memory_is_taken_apart_and_set_beside_the_prediction() -> None:
+    memory = Memory(parameters=40, optimizer=80, batch=5, peak=1125, method="rss")
+    predicted = PredictedMemory(bytes=900, tool="a plan")
+    v, r = (cell(name, "torch", "train", 64) for name in ("V", "R"))
+    records = [
+        record(v, memory=memory, predicted_memory=predicted),
+        record(r, outcome="oom_predicted", reason="big", memory=None, predicted_memory=predicted),
+        record(cell("D", "torch", "train", 64), memory=memory),  # of an older version
+    ]
+    parts = made(records)["memory_parts"]
+    row = next(row for row in parts.rows if row[1] == "V")
+    assert row[2:8] == (40, 80, 5, 1000, 1125, 900)
+    assert value(parts, "torch /peak", variant="V") == pytest.approx(0.8)
+    assert value(parts, "torch predicted", variant="R") == pytest.approx(0.0009)
+    assert value(parts, "torch peak", variant="R") == "oom_predicted"
+    assert value(parts, "torch predicted", variant="D") == "not measured"
+    assert "before the first step: torch by a plan." in parts.note
 
 
 def test_parity_shows_the_largest_error_and_the_verdict() -> None:

@@ -11,6 +11,7 @@ import pytest
 from synthbench.backends.base import MemoryPlan, TracedFlops
 from synthbench.errors import UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.prediction import TooLargeError
 from synthbench.record import Measurements
 from synthbench.run.worker import measure_cell
 from synthbench.suites.cell import Cell
@@ -25,6 +26,7 @@ class FakeStep:
     parameter_count, constant_count = 256, 3
     parameter_bytes, optimizer_bytes, batch_bytes, gradient_bytes = 1036, 500, 256, 100
     peak: int | None = 5000
+    compiled_bytes: int | None = None
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -39,6 +41,10 @@ class FakeStep:
     def wait(self, produced: str) -> None:
         assert produced == f"step {self.asked.count('step')}"
         self.asked.append("wait")
+
+    def predict_memory(self) -> MemoryPlan | None:
+        size = self.compiled_bytes
+        return None if size is None else MemoryPlan("fake compiler", size, size)
 
     def traced_flops(self) -> TracedFlops:
         self.asked.append("traced_flops")
@@ -68,10 +74,14 @@ def cell(**changes: Any) -> Cell:
 
 
 def measure(
-    step: FakeStep, report: Callable[[str, Measurements], None] = lambda stage, measured: None
+    step: FakeStep,
+    report: Callable[[str, Measurements], None] = lambda stage, measured: None,
+    memory_there: int | None = None,
 ) -> tuple[Measurements, list[str]]:
-    backend: Any = SimpleNamespace(build=lambda *arguments: step)
-    return measure_cell(backend, cell(), MEASURE, None, report)
+    backend: Any = SimpleNamespace(
+        build=lambda *_: step, predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500)
+    )
+    return measure_cell(backend, cell(), MEASURE, None, report, memory_there)
 
 
 def test_everything_is_measured_once_and_in_order() -> None:
@@ -90,7 +100,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert measured.declared_parameters == 4 * 8 * 8
     assert measured.memory is not None
     assert measured.memory.peak == 5000
-    assert (measured.memory.planned, measured.memory.planned_tool) == (4000, "fake plan")
+    assert (measured.memory.planned, measured.memory.planned_tool) == (4500, "fake shapes")
     assert measured.flops is not None
     assert (measured.flops.traced, measured.flops.uncounted) == (77, {"sort": 2})
     assert measured.flops.compiler is None
@@ -117,20 +127,49 @@ def test_a_count_that_fails_takes_nothing_from_what_was_measured(
     assert measured.flops is not None
     assert measured.flops.traced is None
     assert measured.memory is not None
-    assert measured.memory.planned == 4000
+    assert measured.memory.planned == 4500
 
 
 def test_each_stage_is_told_with_what_is_known_by_then() -> None:
     told: dict[str, Measurements] = {}
     measure(FakeStep(), lambda stage, m: told.update({stage: m.model_copy(deep=True)}))
     stages = list(told)
-    assert stages[:4] == ["building", "compiling", "running the first steps", "timing"]
+    assert stages[:6] == [
+        "predicting memory", "building", "compiling", "running the first steps", "reading memory",
+        "timing",
+    ]  # fmt: skip
+    assert told["predicting memory"].predicted_memory is not None
     assert told["building"].declared_parameters == 4 * 8 * 8
     assert told["building"].parameters is None
     assert told["compiling"].parameters == 256
     assert told["timing"].memory is not None
     assert told["timing"].timing is None
-    assert told[stages[4]].timing is not None
+    assert told[stages[6]].timing is not None
+
+
+def test_a_prediction_is_stored_beside_what_was_there() -> None:
+    step = FakeStep()
+    predicted = measure(step, memory_there=4500)[0].predicted_memory
+    assert predicted is not None
+    assert (predicted.bytes, predicted.tool, predicted.available) == (4500, "fake shapes", 4500)
+    step = FakeStep()
+    step.compiled_bytes = 4400
+    predicted = measure(step)[0].predicted_memory
+    assert predicted is not None
+    assert (predicted.bytes, predicted.tool, predicted.available) == (4400, "fake compiler", None)
+
+
+@pytest.mark.parametrize(("compiled", "asked"), [(None, []), (9000, ["compile"])])
+def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: list[str]) -> None:
+    step = FakeStep()
+    step.compiled_bytes = compiled
+    told: list[Measurements] = []
+    there = 4000 if compiled is None else 5000
+    with pytest.raises(TooLargeError, match=f"{there / 1e6:,.0f} MB are there"):
+        measure(step, lambda stage, m: told.append(m.model_copy(deep=True)), there)
+    assert step.asked == asked
+    assert told[-1].predicted_memory is not None
+    assert told[-1].predicted_memory.bytes == (compiled or 4500)
 
 
 def test_a_cell_that_cannot_be_is_unsupported() -> None:

@@ -88,6 +88,9 @@ class Step(Protocol):
     def wait(self, produced: Any) -> None:
         """Block until `produced`, and everything the step changed, is really there."""
 
+    def predict_memory(self) -> MemoryPlan | None:
+        """What the compiled program will allocate, before it runs; None where none is compiled."""
+
     def traced_flops(self) -> TracedFlops:
         """Count the FLOPs of this step from the program."""
 
@@ -120,6 +123,17 @@ class Backend(Protocol):
 
     def set_threads(self, threads: int) -> None:
         """Bound the threads of one operation; call before the first operation."""
+
+    def free_memory(self, device: str) -> int | None:
+        """Bytes that could still be allocated on a device; None on a CPU."""
+
+    def predict_memory(
+        self, model: Model, setting: Setting, mode: str, batch: Batch
+    ) -> MemoryPlan | None:
+        """What a step will allocate, from shapes alone: nothing is built on the device.
+
+        None where only the compiled program can tell.
+        """
 
     def build(
         self, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch

@@ -64,6 +64,13 @@ def run(
             "suite and device.",
         ),
     ] = False,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Run also the cells that are predicted to need more memory than there is.",
+        ),
+    ] = False,
     plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
@@ -86,7 +93,12 @@ def run(
     frameworks = split_list(framework) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
     plan = make_plan(
-        loaded, where, frameworks, split_list(variants) or None, split_lengths(seq_len) or None
+        loaded,
+        where,
+        frameworks,
+        split_list(variants) or None,
+        split_lengths(seq_len) or None,
+        force,
     )
     if not plan.cells:
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
@@ -103,6 +115,7 @@ def run(
         again += [f"--variants={text}" for text in variants]
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
+        again += ["--force"] * force
         _tell_kept(summary, shlex.join([*again, "--out", str(out), "--resume"]))
         raise typer.Exit(130)
     raise typer.Exit(_conclude(summary))

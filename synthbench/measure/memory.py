@@ -22,9 +22,9 @@ RESET_PEAK = "5"  # see proc(5), clear_refs
 
 # The resident set has settled when this many readings in turn, this far apart, are no lower.
 SETTLE_READINGS = 3
-SETTLE_SECONDS = 0.01
+SETTLE_SECONDS = 0.005
 SETTLE_TOLERANCE = 2**16
-SETTLE_ATTEMPTS = 50
+SETTLE_ATTEMPTS = 100
 
 Method = Literal["reset", "no reset", "no proc"]
 METHODS: dict[Method, str] = {

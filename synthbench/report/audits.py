@@ -10,6 +10,13 @@ from synthbench.report.notes import Context
 from synthbench.report.table import Column, Table, Value
 
 LIBRARIES = {"torch": "torch", "jax": "flax"}  # what counts the parameters
+COUNTERS = {"torch": "torch counter", "jax": "jaxpr walk"}  # what counts a train step's FLOPs
+XLA_TOLERANCE = 0.25
+XLA = (
+    "XLA's own count is shown, not trusted: it adds elementwise operations, and takes the body of "
+    f"a loop once and a foreign call for nothing; it is flagged where it is "
+    f"{XLA_TOLERANCE:.0%} off."
+)
 
 
 def cost(grid: Grid, context: Context) -> Table:
@@ -19,6 +26,7 @@ def cost(grid: Grid, context: Context) -> Table:
     columns += [Column(LIBRARIES[f], "exact_count", "parameters") for f in frameworks]
     columns += [Column("constants", "exact_count"), Column("formula", "flops", "FLOPs")]
     columns += [Column(f"traced {f}", "flops", "FLOPs") for f in frameworks]
+    columns += [Column("XLA", "flops", "FLOPs")] * ("jax" in frameworks)
     columns += [Column("agreement")]
     rows: list[Row] = []
     for setting in grid.settings():
@@ -33,20 +41,61 @@ def cost(grid: Grid, context: Context) -> Table:
             constants = first_known(grid, any_mode, "constants")
             formula = first_known(grid, any_mode, "flops")
             traced = [grid.known(key, "traced_flops") for key in forward]
+            compiled = [grid.known(key, "compiler_flops") for key in forward if _is_jax(key)]
             flags = [
                 *_disagreements("parameters", declared, frameworks, counted),
                 *_disagreements("FLOPs", formula, frameworks, traced),
-                *_uncounted(grid, forward),
+                *_far_off(formula, compiled),
+                *(flag for key in forward for flag in _uncounted(grid, key)),
             ]
             checked = any(not isinstance(value, str) for value in (*counted, *traced))
             verdict = "; ".join(flags) or ("agree" if checked else NOT_MEASURED)
-            row = (declared, *counted, constants, formula, *traced, verdict)
+            row = (declared, *counted, constants, formula, *traced, *compiled, verdict)
             rows.append((*place(grid, setting, variant), *row))
     note = (
         f"At {at_longest(grid)}. FLOPs of one forward pass, 2 a multiply-accumulate. Constants are "
-        "stored, never trained, and counted apart from the parameters."
-    )
+        "stored, never trained, and counted apart from the parameters. "
+    ) + XLA
     return Table("cost", "Parameters and FLOPs", note, context.shared, tuple(columns), rows)
+
+
+def train_flops(grid: Grid, context: Context) -> Table:
+    """FLOPs of a train step by each framework's counter, beside three times the formula."""
+    frameworks = grid.frameworks()
+    columns = [*key_columns(grid, "variant"), Column("3 x formula", "flops")]
+    for framework in frameworks:
+        columns += [Column(COUNTERS[framework], "flops", framework)]
+        columns += [Column("of 3 x", "share", framework)]
+    columns += [Column("XLA", "flops", "jax")] * ("jax" in frameworks)
+    columns += [Column("agreement")]
+    rows: list[Row] = []
+    for setting in grid.settings():
+        if "train" not in grid.modes(setting):
+            continue
+        for variant in grid.variants(setting):
+            keys = [Key(setting, variant, f, "train", grid.longest(setting)) for f in frameworks]
+            formula = first_known(grid, keys, "flops")
+            expected = formula if isinstance(formula, str) else 3 * formula
+            traced = [grid.known(key, "traced_flops") for key in keys]
+            compiled = [grid.known(key, "compiler_flops") for key in keys if _is_jax(key)]
+            flags = _disagreements("FLOPs", "the frameworks' own", frameworks, traced)
+            for key, count in zip(keys, traced, strict=True):
+                flags += _far_off(count, compiled) if _is_jax(key) else []
+                flags += _uncounted(grid, key)
+            checked = any(not isinstance(count, str) for count in traced)
+            verdict = "; ".join(flags) or ("agree" if checked else NOT_MEASURED)
+            counts = [value for count in traced for value in (count, _share(count, expected))]
+            row = (expected, *counts, *compiled, verdict)
+            rows.append((*place(grid, setting, variant), *row))
+    note = (
+        f"At {at_longest(grid)}. A backward pass makes two products for each of the forward pass, "
+        "three in all, less those whose gradient nothing needs: that of the inputs, that of "
+        f"constants. {XLA}"
+    )
+    if not rows:
+        note = "This run has no cells of mode train."
+    title = "FLOPs of a train step, as counted from the programs"
+    return Table("train_flops", title, note, context.shared, tuple(columns), rows)
 
 
 def parity(grid: Grid, context: Context) -> Table:
@@ -115,11 +164,39 @@ def _excess(value: float, expected: float) -> str:
     return f"{100 * (value / expected - 1):+.4g}%" if expected else f"{value} instead of 0"
 
 
-def _uncounted(grid: Grid, keys: Sequence[Key]) -> list[str]:
-    flags = []
-    for key in keys:
-        met = (grid.cell(key) or {}).get("uncounted")
-        if isinstance(met, dict) and met:
-            names = ", ".join(f"{name} ({times})" for name, times in sorted(met.items()))
-            flags.append(f"{key.framework} did not count {names}")
+def _far_off(expected: Value, compiled: Sequence[Value]) -> list[str]:
+    """XLA's count, where it is further from the products than elementwise work would bring it."""
+    return [
+        f"XLA {_excess(count, expected)}"
+        for count in compiled
+        if not isinstance(count, str)
+        and not isinstance(expected, str)
+        and abs(count - expected) > XLA_TOLERANCE * expected
+    ]
+
+
+def _share(count: Value, expected: Value) -> Value:
+    """A count over what is expected of it, or the word that stands in place of either."""
+    if isinstance(count, str) or isinstance(expected, str):
+        return count if isinstance(count, str) else expected
+    return count / expected if expected else NOT_MEASURED
+
+
+def _is_jax(key: Key) -> bool:
+    return key.framework == "jax"
+
+
+def _uncounted(grid: Grid, key: Key) -> list[str]:
+    """Operations that no counter knew in this cell, then those met only in shorter ones."""
+    flags: list[str] = []
+    known: set[str] = set()
+    for length in sorted(grid.lengths(key.setting), reverse=True):
+        met = (grid.cell(key._replace(seq_len=length)) or {}).get("uncounted")
+        names = met if isinstance(met, dict) else {}
+        new = sorted(names.keys() - known)
+        known |= names.keys()
+        if new:
+            where = "" if length == key.seq_len else f" at length {length}"
+            listed = ", ".join(f"{name} ({names[name]})" for name in new)
+            flags.append(f"{key.framework} did not count {listed}{where}")
     return flags

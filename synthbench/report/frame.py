@@ -23,7 +23,8 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
 
     Columns beside the fields of Cell: id, round, outcome, reason, median_seconds, low_seconds,
     high_seconds (95% interval), samples, steps_per_second, half_width_percent, build_seconds,
-    compile_seconds, first_step_seconds, peak_bytes, planned_bytes, parameters, constants,
+    compile_seconds, first_step_seconds, peak_bytes, parameter_bytes, optimizer_bytes, batch_bytes,
+    activation_bytes, planned_bytes, predicted_bytes, predicted_tool, parameters, constants,
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
     parity_passed, wall_seconds.
@@ -58,7 +59,7 @@ def _pool_cell(rounds: pd.DataFrame) -> dict[str, Any]:
     cell |= {time: rounds[time].median() for time in TIMES}
     cell["low_seconds"] = rounds["low_seconds"].min()
     cell["high_seconds"] = rounds["high_seconds"].max()
-    for largest in ("peak_bytes", "parity_forward", "parity_gradient"):
+    for largest in ("peak_bytes", "activation_bytes", "parity_forward", "parity_gradient"):
         cell[largest] = rounds[largest].max()
     return cell | _rates(cell) | {"samples": rounds["samples"].sum(), "rounds": len(rounds)}
 
@@ -66,7 +67,7 @@ def _pool_cell(rounds: pd.DataFrame) -> dict[str, Any]:
 def _row(record: Record) -> dict[str, Any]:
     measured = record.measurements
     timing, flops = measured.timing, measured.flops
-    memory, parity = measured.memory, measured.parity
+    memory, predicted, parity = measured.memory, measured.predicted_memory, measured.parity
     row: dict[str, Any] = record.cell.model_dump() | {
         "id": record.id,
         "round": record.round,
@@ -87,6 +88,12 @@ def _row(record: Record) -> dict[str, Any]:
         row |= {"compiler_flops": flops.compiler}
     if memory is not None:
         row |= {"peak_bytes": memory.peak, "planned_bytes": memory.planned}
+        known = memory.parameters + memory.optimizer + memory.batch
+        row |= {"activation_bytes": memory.peak - known}
+        row |= {"parameter_bytes": memory.parameters, "optimizer_bytes": memory.optimizer}
+        row |= {"batch_bytes": memory.batch}
+    if predicted is not None:
+        row |= {"predicted_bytes": predicted.bytes, "predicted_tool": predicted.tool}
     if parity is not None:
         row |= {f"parity_{name}": value for name, value in parity.model_dump().items()}
     return row
@@ -114,7 +121,8 @@ def _rates(times: dict[str, Any]) -> dict[str, float]:
 
 
 _COUNTS = (
-    "peak_bytes", "planned_bytes", "parameters", "constants", "declared_parameters", "flops",
+    "peak_bytes", "parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes",
+    "planned_bytes", "predicted_bytes", "parameters", "constants", "declared_parameters", "flops",
     "traced_flops",
 )  # fmt: skip
 _FLOATS = (
@@ -124,5 +132,5 @@ _FLOATS = (
 )  # fmt: skip
 _COLUMNS = (
     *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *_FLOATS, *_COUNTS,
-    "traced_tool", "uncounted", "parity_against", "parity_passed",
+    "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed",
 )  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from synthbench.report.audits import cost, parity
+from synthbench.report.audits import cost, parity, train_flops
 from synthbench.report.grid import Grid, Key
 from synthbench.report.layout import Row, at_longest, by_length, first_known, key_columns, place
+from synthbench.report.memory import memory_parts
 from synthbench.report.notes import Context, context_of, variant_order
 from synthbench.report.ratios import TWIN, ratios
 from synthbench.report.scaling import scaling
@@ -144,8 +145,10 @@ TABLES: dict[str, Callable[[Grid, Context], Table]] = {
     "ratios": ratios,
     "speed": speed,
     "memory": memory,
+    "memory_parts": memory_parts,
     "scaling": scaling,
     "cost": cost,
+    "train_flops": train_flops,
     "frameworks": frameworks,
     "parity": parity,
     "phases": phases,

@@ -7,6 +7,7 @@ import os
 import pickle
 import signal
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, NoReturn
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.measure.parity import check_cell
+from synthbench.measure.prediction import memory_there
 from synthbench.record import Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
@@ -59,6 +61,7 @@ def run_child(
             reason = f"while {measured.stage}: {reason}"
         name = type(error).__name__ if isinstance(error, SynthbenchError) else ""
         reply = Reply(outcome, reason, measured.result, name, facts)
+    measured.end_stage()
     other = next(name for name in BACKENDS if name != backend.name)
     facts["other_framework_loaded"] = other in sys.modules
     tell(reply)
@@ -70,17 +73,27 @@ def run_child(
 
 
 class _Stages:
-    """What a cell was doing last, and what was measured until then."""
+    """What a cell was doing last, what was measured until then, and how long each stage took."""
 
     def __init__(self, tell: Tell, facts: dict[str, Any]) -> None:
         self.tell, self.facts = tell, facts
         self.stage = ""
         self.result: Any = None
+        self.begun = time.perf_counter()
 
     def __call__(self, stage: str, measured: Measurements) -> None:
+        self.end_stage()
         self.stage = stage
         self.result = {"measurements": measured.model_dump(mode="json")}
         self.tell(Reply("crashed", f"while {stage}", self.result, facts=self.facts))
+
+    def end_stage(self) -> None:
+        """Add the time since the last stage began to that stage."""
+        now = time.perf_counter()
+        seconds = self.facts.setdefault("stage_seconds", {})
+        name = self.stage or "starting"
+        seconds[name] = round(seconds.get(name, 0.0) + now - self.begun, 6)
+        self.begun = now
 
 
 def _limit(backend: Backend, job: Job) -> dict[str, Any]:
@@ -99,12 +112,16 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
     match job.kind:
         case "cell":
             raw = content["parity"]
+            cell = Cell.model_validate(content["cell"])
+            measure = Measure.model_validate(content["measure"])
+            limit = stages.facts.get("memory_limit")
             measured, notes = measure_cell(
                 backend,
-                Cell.model_validate(content["cell"]),
-                Measure.model_validate(content["measure"]),
+                cell,
+                measure,
                 None if raw is None else Parity.model_validate(raw),
                 stages,
+                memory_there=None if measure.force else memory_there(backend, cell, limit),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

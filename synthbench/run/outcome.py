@@ -10,6 +10,7 @@ from pathlib import Path
 
 from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.prediction import TooLargeError
 from synthbench.record import Outcome
 
 # What the allocators of torch, XLA, CUDA, NumPy and C++ say, in lower case.
@@ -31,6 +32,8 @@ def of_exception(error: BaseException) -> tuple[Outcome, str]:
     """Outcome and reason of what a job raised."""
     if isinstance(error, ImplausibleError):
         return "quarantined", str(error)
+    if isinstance(error, TooLargeError):
+        return "oom_predicted", str(error)
     if isinstance(error, ShapeError | UnsupportedError):
         return "unsupported", str(error)
     if isinstance(error, SynthbenchError):

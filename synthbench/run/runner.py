@@ -23,7 +23,7 @@ from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import Plan, device_kind
 
 # Outcomes that another round would only repeat, at the same price.
-SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "timeout")
+SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
 
 
 @dataclass
@@ -139,6 +139,8 @@ class _Running:
 
     def measure(self, records: Sequence[Record]) -> None:
         """Record every cell of every round that is not among `records`."""
+        if self.measure_settings.force:  # what was predicted only is still to be measured
+            records = [record for record in records if record.outcome != "oom_predicted"]
         recorded = {(record.id, record.round) for record in records}
         self.settled = {r.id: r for r in records if r.outcome in SETTLED}
         self.summary.outcomes.update(record.outcome for record in records)

@@ -8,14 +8,15 @@ from typing import TypeVar
 
 import numpy as np
 
-from synthbench.backends.base import Backend, Step
+from synthbench.backends.base import Backend, MemoryPlan, Step
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.prediction import DECLARATION, predict, require_memory
 from synthbench.measure.timing import CLOCK, time_steps, timed
 from synthbench.models.model import Model
 from synthbench.models.start import start_values
-from synthbench.record import Flops, Measurements, Memory, Parity, Timing
+from synthbench.record import Flops, Measurements, Memory, Parity, PredictedMemory, Timing
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 
@@ -32,12 +33,14 @@ def measure_cell(
     measure: Measure,
     parity: Parity | None = None,
     report: Report = lambda stage, measured: None,
+    memory_there: int | None = None,
 ) -> tuple[Measurements, list[str]]:
     """Measure a cell; returns the measurements, and a note for each count that failed.
 
-    `report` is told each stage before it begins, with what is measured so far. Raises what the
-    framework raises, UnsupportedError or ShapeError for a cell that cannot be, and
-    ImplausibleError for a number that cannot be true.
+    `report` is told each stage before it begins, with what is measured so far. `memory_there` are
+    the bytes that a step may take; None runs it however many it is predicted to take. Raises what
+    the framework raises, UnsupportedError or ShapeError for a cell that cannot be, TooLargeError
+    for one that is predicted not to fit, and ImplausibleError for a number that cannot be true.
     """
     model = model_of(cell)
     declared = model.parameters()
@@ -48,9 +51,12 @@ def measure_cell(
         flops=Flops(formula=formula, traced=None, traced_tool=None),
     )
 
+    report("predicting memory", measured)
+    batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
+    foresee(predict(backend, model, cell, batch), memory_there, measured, report)
+
     report("building", measured)
     start = start_values(declared, cell.seed)
-    batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
     begin = time.perf_counter()
     step = backend.build(model, start, setting_of(cell), cell.mode, batch)
     build_seconds = time.perf_counter() - begin
@@ -61,9 +67,13 @@ def measure_cell(
     begin = time.perf_counter()
     step.compile()
     compile_seconds = time.perf_counter() - begin
+    if (plan := step.predict_memory()) is not None:
+        foresee(plan, memory_there, measured, report)
 
     report("running the first steps", measured)
     first_seconds = timed(step, step.wait)
+
+    report("reading memory", measured)
     second_seconds = measure_memory(step, cell, model, measured)
 
     report("timing", measured)
@@ -84,6 +94,17 @@ def measure_cell(
         clock=CLOCK,
     )
     return measured, count(step, measured, report)
+
+
+def foresee(
+    plan: MemoryPlan, memory_there: int | None, measured: Measurements, report: Report
+) -> None:
+    """Store a prediction and tell of it; raises TooLargeError where it does not fit."""
+    measured.predicted_memory = PredictedMemory(
+        bytes=plan.peak_bytes, tool=plan.tool, available=memory_there
+    )
+    report("predicting memory", measured)
+    require_memory(measured.predicted_memory)
 
 
 def measure_memory(step: Step, cell: Cell, model: Model, measured: Measurements) -> float:
@@ -140,7 +161,10 @@ def count(step: Step, measured: Measurements, report: Report) -> list[str]:
         measured.flops.traced_tool = traced.tool
         measured.flops.uncounted = dict(traced.uncounted)
     measured.flops.compiler = attempt("reading the compiler's FLOPs", step.compiler_flops)
-    if (plan := attempt("planning memory", step.memory_plan)) is not None:
+    predicted = measured.predicted_memory
+    if predicted is not None and predicted.tool != DECLARATION:  # it was the plan
+        measured.memory.planned, measured.memory.planned_tool = predicted.bytes, predicted.tool
+    elif (plan := attempt("planning memory", step.memory_plan)) is not None:
         measured.memory.planned = plan.peak_bytes
         measured.memory.planned_tool = plan.tool
     return notes

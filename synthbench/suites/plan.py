@@ -57,14 +57,17 @@ def make_plan(
     frameworks: Iterable[str] | None = None,
     variants: Iterable[str] | None = None,
     seq_lens: Iterable[int] | None = None,
+    force: bool = False,
 ) -> Plan:
     """List the cells of a suite on a device (cpu, cuda or cuda:N).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
-    second one, `replica` 1. Raises UnknownNameError or NotationError for what cannot be read.
+    second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
+    the suite says. Raises UnknownNameError or NotationError for what cannot be read.
     """
     settings = suite.settings(device_kind(device))
+    measure = settings.measure.model_copy(update={"force": force or settings.measure.force})
     axes = settings.axes
     chosen = _choose_frameworks(suite, axes.framework, frameworks)
     names = _in_file(suite, axes.variant) if variants is None else _unique(map(canonical, variants))
@@ -100,13 +103,14 @@ def make_plan(
         device=device,
         settings=settings.model_copy(
             update={
+                "measure": measure,
                 "axes": axes.model_copy(
                     update={
                         "variant": names,
                         "framework": chosen,
                         "seq_len": lengths,
                     }
-                )
+                ),
             }
         ),
         cells=tuple(cells.values()),

@@ -58,6 +58,7 @@ class Measure(Section):
     memory_limit_gb: Gigabytes | None = None  # CPU only; None: 90% of what is available
     threads: PositiveInt | None = None  # None: all usable cores
     parity: bool = True  # check before timing
+    force: bool = False  # run also what is predicted not to fit into memory
     seed: int = 0  # start values, batches and the order of the cells
 
     @property

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
@@ -57,6 +57,21 @@ def require_device(device: str) -> None:
 
 def set_threads(threads: int) -> None:
     """Nothing: XLA sizes its pool by the cores this process may use when it starts."""
+
+
+def free_memory(device: str) -> int | None:
+    """Bytes that XLA's allocator may still hand out on a CUDA device; None on a CPU."""
+    if device == "cpu":
+        return None
+    statistics = device_of(Setting(device=device)).memory_stats()
+    if not statistics or "bytes_limit" not in statistics:
+        return None
+    return int(statistics["bytes_limit"] - statistics.get("bytes_in_use", 0))
+
+
+def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:
+    """None: XLA tells its plan once the program is compiled, by `JaxStep.predict_memory`."""
+    return None
 
 
 def device_of(setting: Setting) -> jax.Device:

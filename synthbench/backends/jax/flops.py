@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from math import ceil, prod
+from math import prod
 from typing import Any
 
 import jax
-from jax.extend.core import Literal, jaxprs_in_params
+from jax.extend.core import jaxprs_in_params
 from jax.interpreters.partial_eval import dce_jaxpr
 
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.jax.contractions import RULES
 from synthbench.backends.jax.free_operations import FREE
+from synthbench.backends.jax.trips import trip_count
 
 # One body, run once.
 CALLS = frozenset(
@@ -50,8 +51,9 @@ def trace(function: Callable[..., object], *args: Any) -> TracedFlops:
     """Count one call `function(*args)` from its jaxpr; nothing is run, shapes are enough.
 
     What reaches no result is not counted: jit drops it too. `uncounted` holds primitives that no
-    rule covers and that are not known to be free, a `while` whose trip count is not in the program
-    (nothing of it is counted) and unknown primitives with a body (their body is counted once).
+    rule covers and that are not known to be free, a foreign call by its target, a `while` whose
+    trip count is not in the program (nothing of it is counted) and unknown primitives with a body
+    (their body is counted once).
     """
     closed = jax.make_jaxpr(function)(*args)
     live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
@@ -85,10 +87,16 @@ def _walk(jaxpr: Any) -> Count:
         elif name in CALLS:
             count.add(_bodies(eqn))
         elif name not in FREE:
-            count.unknown[name] += 1
+            count.unknown[_full_name(eqn)] += 1
             if name not in KERNELS:
                 count.add(_bodies(eqn))
     return count
+
+
+def _full_name(eqn: Any) -> str:
+    """The primitive, and the target of a foreign call."""
+    target = eqn.params.get("target_name")
+    return f"{eqn.primitive.name}.{target}" if target else str(eqn.primitive.name)
 
 
 def _bodies(eqn: Any) -> Count:
@@ -119,38 +127,9 @@ def _while(eqn: Any) -> Count:
     turn.add(_walk(eqn.params["body_jaxpr"].jaxpr))
     if not turn.products and not turn.unknown:
         return turn
-    trips = _trips(eqn)
+    trips = trip_count(eqn)
     if trips is None:
         return Count(0, Counter({"while": 1}))
     count = Count()
     count.add(turn, times=trips)
     return count
-
-
-def _trips(eqn: Any) -> int | None:
-    """The trip count of `while i < n: i += step` with start, n and step written as literals."""
-    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
-    cond_consts, body_consts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
-    start = eqn.invars[cond_consts + body_consts :]
-    if [each.primitive.name for each in condition.eqns] != ["lt"]:
-        return None
-    counter, limit = condition.eqns[0].invars
-    if isinstance(counter, Literal) or counter not in condition.invars[cond_consts:]:
-        return None
-    place = condition.invars.index(counter) - cond_consts
-    carried, updated = body.invars[body_consts + place], body.outvars[place]
-    steps = [
-        each.invars[1]
-        for each in body.eqns
-        if each.primitive.name == "add" and updated in each.outvars and each.invars[0] is carried
-    ]
-    if isinstance(limit, Literal):
-        end = limit
-    elif limit in condition.invars[:cond_consts]:
-        end = eqn.invars[condition.invars.index(limit)]
-    else:
-        return None
-    if not steps or not all(isinstance(x, Literal) for x in (start[place], end, steps[0])):
-        return None
-    first, last, step = (int(x.val) for x in (start[place], end, steps[0]))
-    return max(0, ceil((last - first) / step)) if step > 0 else None

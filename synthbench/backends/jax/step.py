@@ -112,6 +112,10 @@ class JaxStep:
         """Block until every array of `produced` is there."""
         jax.block_until_ready(produced)
 
+    def predict_memory(self) -> MemoryPlan | None:
+        """XLA's memory analysis, which is there as soon as the program is compiled."""
+        return self.memory_plan()
+
     def traced_flops(self) -> TracedFlops:
         """A walk over the step's jaxpr."""
         with precision(self.setting.dtype):

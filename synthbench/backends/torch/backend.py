@@ -10,12 +10,18 @@ from torch import Tensor, nn
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
+from synthbench.backends.torch.prediction import predict_memory
 from synthbench.backends.torch.step import TorchStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
 
 name = "torch"
+
+__all__ = [
+    "apply", "build", "devices", "free_memory", "gradients", "name", "predict_memory",
+    "require_device", "set_threads", "train_losses", "version",
+]  # fmt: skip
 
 
 def version() -> str:
@@ -53,6 +59,14 @@ def require_device(device: str) -> None:
 def set_threads(threads: int) -> None:
     """Bound the threads of one operation."""
     torch.set_num_threads(threads)
+
+
+def free_memory(device: str) -> int | None:
+    """Bytes free on a CUDA device; None on a CPU."""
+    if device == "cpu":
+        return None
+    free, _ = torch.cuda.mem_get_info(torch.device(device))
+    return free
 
 
 def build(

@@ -47,7 +47,7 @@ class _Storages(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if isinstance(func, torch._ops.OpOverload):
+        if isinstance(func, torch._ops.OpOverload) and func.namespace != "prim":
             with self:  # in inference mode composite operations arrive whole
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:

@@ -89,6 +89,10 @@ class TorchStep:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
+    def predict_memory(self) -> MemoryPlan | None:
+        """PyTorch's compiler tells no plan; `predict_memory` of the back end makes one."""
+        return None
+
     def traced_flops(self) -> TracedFlops:
         """Forward: fvcore on the module; train: torch's counter on a whole step."""
         if self.train:

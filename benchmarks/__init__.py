@@ -1,0 +1,1 @@
+"""Benchmarks of the harness itself, and micro-benchmarks of the mixers; CI runs none of them."""

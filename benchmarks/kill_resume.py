@@ -1,0 +1,168 @@
+"""Kill a run with SIGKILL at random moments, go on with it each time, and see what it has lost.
+
+    python -m benchmarks.kill_resume --tries 20 --seed 0
+
+The moments count from when the frameworks are imported: the making of the run's folder, the
+measuring, and the writing of its records all lie within reach. Exit code 1 says that something was
+lost, measured twice or left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from synthbench.mixers import catalog
+from synthbench.run import runner
+from synthbench.store import RECORDS, read_info, read_run
+from synthbench.suites.plan import Plan, make_plan
+from synthbench.suites.suite import parse_suite
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGIN = "tests.plugins.faulty"
+VARIANTS = tuple(f"sleeper(seconds={seconds})" for seconds in (0.001, 0.002, 0.003, 0.004))
+ROUNDS_PER_TRY = 2  # so that there is still something to do when the last kill comes
+LATEST_SECONDS = 0.8  # of a kill, from when the frameworks are there
+READY = "ready"
+
+
+@dataclass
+class Found:
+    """What became of a run: records kept at each kill, the number at the end, what went wrong."""
+
+    total: int
+    kept: list[int] = field(default_factory=list)
+    torn: int = 0  # kills that cut a record in two
+    moments: list[float] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def tiny_plan(tries: int) -> Plan:
+    """Forward cells of mixers that do next to nothing."""
+    text = f"""
+    axes: {{variant: {list(VARIANTS)!r}, framework: [torch], mode: [forward], seq_len: [4]}}
+    model: {{kind: mixer, d_model: 4, heads: 1}}
+    measure: {{rounds: {tries * ROUNDS_PER_TRY}, min_samples: 1, min_seconds: 0.001,
+               max_seconds: 0.01, timeout_seconds: 60, threads: 1, parity: false}}
+    """
+    return make_plan(parse_suite(text, name="tiny", source="tiny.yaml"), "cpu")
+
+
+def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
+    """Kill a run `tries` times, each time going on with it, then let it end."""
+    moments = random.Random(seed)
+    plan = tiny_plan(tries)
+    expected = {(cell.id, n) for n in range(plan.settings.measure.rounds) for cell in plan.cells}
+    found = Found(total=len(expected))
+    before: list[bytes] = []
+    for number in range(tries + 1):
+        killed = number < tries
+        moment = moments.uniform(0, LATEST_SECONDS)
+        code = _run(run_dir, tries, moment if killed else None)
+        if not killed and code != 0:
+            found.problems.append(f"the last run ended with exit code {code}")
+        *lines, rest = _content(run_dir).split(b"\n")
+        whole = [line for line in lines if _is_whole(line)]
+        if whole[: len(before)] != before:
+            found.problems.append(f"after run {number}, records that were complete are not kept")
+        before = whole
+        if killed:
+            found.moments.append(moment)
+            found.kept.append(len(whole))
+            found.torn += bool(rest)
+    _judge(run_dir, expected, found)
+    return found
+
+
+def _judge(run_dir: Path, expected: set[tuple[str, int]], found: Found) -> None:
+    run = read_run(run_dir)
+    times = Counter((record.id, record.round) for record in run.records)
+    twice = [place for place, count in times.items() if count > 1]
+    if twice:
+        found.problems.append(f"measured twice in a round: {twice}")
+    if missing := expected - times.keys():
+        found.problems.append(f"missing: {sorted(missing)}")
+    if strange := times.keys() - expected:
+        found.problems.append(f"of no cell of the plan: {sorted(strange)}")
+    if read_info(run_dir).finished is None:
+        found.problems.append("the run is not finished")
+    if failed := [record.reason for record in run.records if record.outcome != "ok"]:
+        found.problems.append(f"not ok: {failed}")
+
+
+def _run(run_dir: Path, tries: int, kill_after: float | None) -> int:
+    """Begin or go on with the run in a process of its own; kill it where a moment is given."""
+    command = [sys.executable, "-m", "benchmarks.kill_resume", "--measure", str(run_dir)]
+    process = subprocess.Popen(
+        [*command, "--tries", str(tries)], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    try:
+        while process.stdout.readline().strip() not in (READY, ""):
+            pass
+        if kill_after is not None:
+            time.sleep(kill_after)
+            process.kill()
+        return process.wait()
+    finally:
+        process.kill()
+        process.wait()
+        process.stdout.close()
+
+
+def _measure(run_dir: Path, tries: int) -> None:
+    """What the killed process does: it says when the frameworks are there, and measures."""
+    read_environment = runner.read_environment  # type: ignore[attr-defined]
+
+    def announced() -> dict[str, Any]:
+        print(READY, flush=True)
+        return read_environment()
+
+    runner.read_environment = announced  # type: ignore[attr-defined]
+    catalog.load_plugin(PLUGIN)
+    runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])
+
+
+def _content(run_dir: Path) -> bytes:
+    path = run_dir / RECORDS
+    return path.read_bytes() if path.exists() else b""
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        return isinstance(json.loads(line), dict)
+    except ValueError:
+        return False
+
+
+def main() -> int:
+    """Read the options, try, and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--tries", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.measure is not None:
+        _measure(options.measure, options.tries)
+        return 0
+    with tempfile.TemporaryDirectory(prefix="synthbench-") as folder:
+        found = kill_and_resume(Path(folder) / "run", options.tries, options.seed)
+    print(f"seed {options.seed}: killed {len(found.kept)} times")
+    for moment, kept in zip(found.moments, found.kept, strict=True):
+        print(f"  {moment * 1e3:4.0f} ms after the frameworks were there: {kept} of {found.total}")
+    print(f"{found.torn} kills cut a record in two; {len(found.problems)} problems")
+    print(*found.problems, sep="\n")
+    return 1 if found.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,105 @@
+"""What the harness adds to each cell, beyond building, compiling and measuring.
+
+    python -m benchmarks.overhead [--suite smoke]
+
+Runs a suite on the CPU. Of each cell's seconds, from when the runner begins with it until its
+record is on the disk, its build, its compilation, its first step, the step whose memory is read,
+the warm-up and the samples are taken off. What is left is the harness: forking, start values,
+prediction, settling of memory, counting of FLOPs, writing. The parity check, which many cells
+share, is not in it. Exit code 1 says that the mean is over the limit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from pathlib import Path
+
+from synthbench.record import Parity, Record
+from synthbench.run.progress import Silent
+from synthbench.run.runner import run_plan
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import make_plan
+from synthbench.suites.suite import load_suite
+
+LIMITS = {"torch": 0.100, "jax": 0.300}  # seconds a cell
+
+
+class Clock(Silent):
+    """Takes the runner's seconds of each cell, its parity check left out."""
+
+    def __init__(self) -> None:
+        self.begun = 0.0
+        self.taken: list[tuple[Record, float]] = []
+
+    def cell_started(self, cell: Cell, round_number: int) -> None:
+        self.begun = time.perf_counter()
+
+    def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
+        self.begun = time.perf_counter()
+
+    def cell_finished(
+        self, record: Record, done: int, total: int, seconds_left: float | None
+    ) -> None:
+        self.taken.append((record, time.perf_counter() - self.begun))
+
+
+def added(record: Record, seconds: float) -> dict[str, float]:
+    """Seconds that the harness added to an ok cell, by stage."""
+    timing = record.measurements.timing
+    assert timing is not None
+    stages = dict(record.host["stage_seconds"])
+    outside = seconds - sum(stages.values())  # forking, importing nothing, replying, writing
+    measured = {
+        "building": timing.build_seconds,
+        "compiling": timing.compile_seconds,
+        "running the first steps": timing.first_step_seconds,
+        "reading memory": statistics.median(timing.samples),
+        "timing": stages["timing"],
+    }
+    own = {stage: spent - measured.get(stage, 0.0) for stage, spent in stages.items()}
+    del own["timing"]
+    return own | {"outside the child's stages": outside}
+
+
+def main() -> int:
+    """Run the suite and print what was added; 1 where it is over the limit."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--suite", default="smoke")
+    options = parser.parse_args()
+    clock = Clock()
+    with tempfile.TemporaryDirectory(prefix="synthbench-") as folder:
+        plan = make_plan(load_suite(options.suite), "cpu")
+        run_plan(plan, Path(folder) / "run", observer=clock)
+    over = False
+    for framework, limit in LIMITS.items():
+        cells = [
+            added(record, seconds)
+            for record, seconds in clock.taken
+            if record.cell.framework == framework and record.outcome == "ok"
+        ]
+        if not cells:
+            print(f"{framework}: no cell of suite {options.suite} is ok")
+            continue
+        sums = [sum(cell.values()) for cell in cells]
+        mean = statistics.fmean(sums)
+        over = over or mean > limit
+        print(
+            f"{framework}: {mean * 1e3:.0f} ms a cell (median {statistics.median(sums) * 1e3:.0f}, "
+            f"largest {max(sums) * 1e3:.0f}; {len(sums)} cells), limit {limit * 1e3:.0f} ms"
+        )
+        by_stage: dict[str, float] = defaultdict(float)
+        for cell in cells:
+            for stage, spent in cell.items():
+                by_stage[stage] += spent / len(cells)
+        for stage, spent in sorted(by_stage.items(), key=lambda item: -item[1]):
+            print(f"    {spent * 1e3:6.1f} ms  {stage}")
+    return 1 if over else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

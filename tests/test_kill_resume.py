@@ -1,0 +1,25 @@
+"""A run that is killed at any moment loses nothing, and does nothing twice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.kill_resume import kill_and_resume
+from synthbench.mixers import catalog
+
+TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
+def test_kill_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_plugins", dict(catalog._plugins))
+    catalog.load_plugin("tests.plugins.faulty")
+    seed = 1
+    found = kill_and_resume(tmp_path / "run", TRIES, seed)
+    print(f"seed {seed}, moments {found.moments}, records kept {found.kept} of {found.total}")
+    assert found.problems == []
+    assert len(found.kept) == TRIES
+    assert any(0 < kept < found.total for kept in found.kept)  # some kill came amid the measuring
