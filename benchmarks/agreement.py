@@ -1,0 +1,72 @@
+"""Do two runs of the same suite on the same machine agree?
+
+    python -m benchmarks.agreement results/seq_scaling/first results/seq_scaling/second
+
+A ratio to the baseline agrees where the second run's lies in the first run's 95% interval, or
+differs from the first's by less than its noise floor. It prints the share, and what disagrees.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from synthbench.report.grid import Grid
+from synthbench.report.notes import context_of, variant_order
+from synthbench.report.ratios import ratios
+from synthbench.report.table import Value
+from synthbench.store import read_run
+
+
+class Ratio(NamedTuple):
+    """A ratio to the baseline with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+def main(
+    first: Annotated[Path, typer.Argument(help="The run whose intervals and noise floor count.")],
+    second: Annotated[Path, typer.Argument(help="The run whose ratios are held to them.")],
+) -> None:
+    """Print how many ratios agree, and those that do not."""
+    expected, floor = read_ratios(first)
+    found, _ = read_ratios(second)
+    shared = [place for place in expected if place in found]
+    apart = []
+    for place in shared:
+        one, other = expected[place], found[place].value
+        inside = one.low <= other <= one.high
+        if not inside and abs(math.log(other / one.value)) >= math.log(floor):
+            apart.append(place)
+            typer.echo(f"{place}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), {other:.3f}")
+    share = 1 - len(apart) / len(shared) if shared else math.nan
+    typer.echo(
+        f"{len(shared) - len(apart)} of {len(shared)} ratios agree ({100 * share:.1f}%); "
+        f"noise floor {100 * (floor - 1):.2g}%"
+    )
+
+
+def read_ratios(run_dir: Path) -> tuple[dict[str, Ratio], float]:
+    """The ratios of a run by row and length, and its noise floor as a ratio (1 without one)."""
+    run = read_run(run_dir)
+    grid = Grid(run.records, variant_order(run.info))
+    context = context_of(run, grid)
+    table = ratios(grid, context)
+    keys, found = len(table.keys), {}
+    for row in table.rows:
+        for start in range(keys, len(row), 4):
+            numbers: tuple[Value, ...] = row[start : start + 3]
+            if not any(isinstance(number, str) for number in numbers):
+                place = " ".join([*map(str, row[:keys]), table.columns[start].group])
+                found[place] = Ratio(*map(float, numbers))
+    floor = context.noise.floor
+    return found, floor.ratio if floor else 1.0
+
+
+if __name__ == "__main__":
+    typer.run(main)
