@@ -32,7 +32,7 @@ SUITE = """
 axes: {{variant: [repeated, repeated(times=11)], framework: [torch, jax], mode: [forward],
         seq_len: [64], batch: [2]}}
 model: {{kind: mixer, d_model: 64, heads: 4}}
-measure: {{rounds: {rounds}, aa: true, min_samples: 5, min_seconds: 0.05, max_seconds: 1,
+measure: {{rounds: {rounds}, aa: true, min_samples: 5, min_seconds: 0.2, max_seconds: 1,
            timeout_seconds: 60, threads: 1, parity: false}}
 baseline: repeated
 """
@@ -81,7 +81,8 @@ def main(
             tables = {table.name: table for table in make_tables(read_run(Path(folder) / "run"))}
         for row in tables["ratios"].rows:
             framework, _, variant, ratio, low, high, verdict = row
-            found.setdefault((str(framework), str(variant)), []).append(str(verdict))
+            word = str(verdict).partition(" (")[0]
+            found.setdefault((str(framework), str(variant)), []).append(word)
             typer.echo(
                 f"run {number + 1}: {framework:5} {variant:20} "
                 f"{ratio:.3f} ({low:.3f} to {high:.3f}) {verdict}"
