@@ -128,7 +128,6 @@ def _measure(run_dir: Path, tries: int) -> None:
         return read_environment()
 
     runner.read_environment = announced  # type: ignore[attr-defined]
-    catalog.load_plugin(PLUGIN)
     runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])
 
 
@@ -151,6 +150,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    catalog.load_plugin(PLUGIN)
     if options.measure is not None:
         _measure(options.measure, options.tries)
         return 0

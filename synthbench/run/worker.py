@@ -10,7 +10,7 @@ import numpy as np
 
 from synthbench.backends.base import Backend, MemoryPlan, Step
 from synthbench.measure.inputs import random_batch, setting_of
-from synthbench.measure.memory import mark_resident
+from synthbench.measure.memory import ResidentMark, mark_resident
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.measure.prediction import DECLARATION, predict, require_memory
 from synthbench.measure.timing import CLOCK, time_steps, timed
@@ -73,8 +73,10 @@ def measure_cell(
     report("running the first steps", measured)
     first_seconds = timed(step, step.wait)
 
+    report("settling memory", measured)
+    mark = mark_resident()
     report("reading memory", measured)
-    second_seconds = measure_memory(step, cell, model, measured)
+    second_seconds = measure_memory(step, cell, model, measured, mark)
 
     report("timing", measured)
     steady = time_steps(
@@ -107,14 +109,15 @@ def foresee(
     require_memory(measured.predicted_memory)
 
 
-def measure_memory(step: Step, cell: Cell, model: Model, measured: Measurements) -> float:
+def measure_memory(
+    step: Step, cell: Cell, model: Model, measured: Measurements, mark: ResidentMark
+) -> float:
     """Run one step, fill in `memory`, and return its seconds.
 
     It must not be the first: that one makes what is made once (optimizer state, thread pools).
     Raises ImplausibleError for a peak that reads zero.
     """
     held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
-    mark = mark_resident()
     step.reset_device_peak()
     seconds = timed(step, step.wait)
     if cell.device == "cpu":
