@@ -26,7 +26,7 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     compile_seconds, first_step_seconds, peak_bytes, planned_bytes, parameters, constants,
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
-    parity_passed, wall_seconds.
+    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds.
     Where a cell of a round was recorded twice (a resumed run), the later record counts.
     """
     latest = {(record.id, record.round): record for record in records}
@@ -59,6 +59,8 @@ def _pool_cell(rounds: pd.DataFrame) -> dict[str, Any]:
     cell["high_seconds"] = rounds["high_seconds"].max()
     for largest in ("peak_bytes", "parity_forward", "parity_gradient"):
         cell[largest] = rounds[largest].max()
+    told = [text for text in rounds["warnings"] if text]
+    cell["warnings"] = "; ".join(dict.fromkeys(told))
     return cell | _rates(cell) | {"samples": rounds["samples"].sum(), "rounds": len(rounds)}
 
 
@@ -76,6 +78,7 @@ def _row(record: Record) -> dict[str, Any]:
         "constants": measured.constants,
         "declared_parameters": measured.declared_parameters,
         "samples": 0,
+        "warnings": "; ".join(measured.warnings),
     }
     if timing is not None:
         row |= {name: getattr(timing, name) for name in TIMES[1:]}
@@ -123,5 +126,5 @@ _FLOATS = (
 )  # fmt: skip
 _COLUMNS = (
     *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *_FLOATS, *_COUNTS,
-    "traced_tool", "uncounted", "parity_against", "parity_passed",
+    "traced_tool", "uncounted", "parity_against", "parity_passed", "warnings",
 )  # fmt: skip

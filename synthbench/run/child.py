@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.measure.parity import check_cell
-from synthbench.record import Measurements, Parity
+from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import of_exception, shortened
@@ -98,13 +98,14 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
     content = job.content
     match job.kind:
         case "cell":
-            raw = content["parity"]
+            raw, ceiling = content["parity"], content.get("ceiling")
             measured, notes = measure_cell(
                 backend,
                 Cell.model_validate(content["cell"]),
                 Measure.model_validate(content["measure"]),
                 None if raw is None else Parity.model_validate(raw),
                 stages,
+                None if ceiling is None else Ceiling.model_validate(ceiling),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

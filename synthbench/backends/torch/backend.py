@@ -8,12 +8,19 @@ import torch
 from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
+from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.step import TorchStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
+
+__all__ = [
+    "apply", "build", "copy", "devices", "gradients", "matrix_product", "name", "numerics",
+    "require_device", "set_threads", "smallest_step", "train_losses", "version",
+]  # fmt: skip
 
 name = "torch"
 
@@ -65,6 +72,7 @@ def build(
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
     """The module of a model, holding the start values."""
+    full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_model(model, setting.form, dtype=dtype, device=device)
     load(module, model.parameters(), start)
@@ -102,6 +110,7 @@ def apply(
     causal: bool = False,
 ) -> Array:
     """Y [B,L,d] of a bare mixer."""
+    full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
     load(module, mixer.parameters(sizes), parameters)
