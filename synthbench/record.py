@@ -113,6 +113,7 @@ class Ceiling(BaseModel):
     bytes_per_second: float  # of a copy, bytes read plus bytes written
     threads: int | None = None  # of the measuring process
     seconds: float  # that the measuring took
+    warnings: list[str] = []  # what disturbed it: the device may give more than was measured
 
 
 class RunInfo(BaseModel):

@@ -139,6 +139,8 @@ def test_each_ceiling_that_is_missing_is_measured_once_in_a_child(
         assert measure_ceilings({"torch": host}, cells, first, Watcher()) == []
         monkeypatch.setattr("synthbench.run.ceilings.MEASURE", "os:abort")
         assert measure_ceilings({"torch": host}, cells, first[:1], Watcher()) == []
-    assert "no utilisation for torch float64 on cpu" in Watcher.notes[0]
+    assert "no utilisation for torch float64 on cpu" in Watcher.notes[-1]
     assert ceiling_for(cells[3], first) == first[1]
-    assert ceiling_for(cells[2], first) is None
+    faster = first[0].model_copy(update={"framework": "jax", "flops_per_second": 1e15})
+    assert ceiling_for(cells[0], [*first, faster]) == faster  # the device is the same
+    assert ceiling_for(cells[0], []) is None

@@ -156,7 +156,7 @@ def test_each_stage_is_told_with_what_is_known_by_then() -> None:
 
 def test_a_median_that_cannot_be_is_refused_with_everything_measured() -> None:
     told: list[Measurements] = []
-    with pytest.raises(ImplausibleError, match="less than the smallest step there is"):
+    with pytest.raises(ImplausibleError, match="under half of the smallest step there is"):
         measure(FakeStep(), lambda stage, m: told.append(m), dispatch=0.002)
     assert told[-1].timing is not None
     assert told[-1].timing.dispatch_seconds is not None

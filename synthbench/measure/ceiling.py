@@ -14,6 +14,7 @@ from typing import cast
 from synthbench.backends.base import BACKENDS, Backend, Kernel
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.timing import timed
+from synthbench.measure.watch import Watch
 from synthbench.record import Ceiling
 
 # Side of the square matrices, and bytes of the array that is copied: far more than any cache.
@@ -38,14 +39,15 @@ def ceiling_of(
     begin = clock()
     kind = device.partition(":")[0]
     best_rate, best_size = 0.0, 0
-    for size in SIZES[kind]:
-        seconds = best_seconds(backend.matrix_product(dtype, device, size), clock)
-        if (rate := 2 * size**3 / seconds) > best_rate:
-            best_rate, best_size = rate, size
-        if 8 * seconds > SECONDS:  # the next size would take longer than all repetitions may
-            break
     elements = COPY_BYTES[kind] // ITEM_BYTES[dtype]
-    copied = best_seconds(backend.copy(dtype, device, elements), clock)
+    with Watch(device) as watch:
+        for size in SIZES[kind]:
+            seconds = best_seconds(backend.matrix_product(dtype, device, size), clock)
+            if (rate := 2 * size**3 / seconds) > best_rate:
+                best_rate, best_size = rate, size
+            if 8 * seconds > SECONDS:  # the next size would take longer than all repetitions may
+                break
+        copied = best_seconds(backend.copy(dtype, device, elements), clock)
     return Ceiling(
         framework=backend.name,
         dtype=dtype,
@@ -55,6 +57,7 @@ def ceiling_of(
         bytes_per_second=2 * elements * ITEM_BYTES[dtype] / copied,
         threads=len(usable_cores()),
         seconds=clock() - begin,
+        warnings=watch.warnings,
     )
 
 

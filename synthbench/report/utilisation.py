@@ -11,6 +11,7 @@ from synthbench.report.notes import Context
 from synthbench.report.table import Column, Marked, Table, Value, metric_column
 
 NO_CEILING = "no ceiling"
+DISTURBED = "(disturbed while it was measured: it may be higher)"
 
 
 def utilisation(grid: Grid, context: Context) -> Table:
@@ -56,5 +57,5 @@ def describe(ceiling: Ceiling) -> str:
     return (
         f"{ceiling.framework} {ceiling.dtype} on {ceiling.device} "
         f"{si(ceiling.flops_per_second)}FLOP/s (size {ceiling.matrix_size}), copy "
-        f"{si(ceiling.bytes_per_second)}B/s"
+        f"{si(ceiling.bytes_per_second)}B/s{' ' + DISTURBED if ceiling.warnings else ''}"
     )

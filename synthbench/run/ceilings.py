@@ -30,13 +30,20 @@ def measure_ceilings(
             continue
         request = {"framework": framework, "dtype": dtype, "device": device}
         try:
-            found.append(hosts[framework].call(MEASURE, request, TIMEOUT_SECONDS))
+            ceiling: Ceiling = hosts[framework].call(MEASURE, request, TIMEOUT_SECONDS)
         except SynthbenchError as error:
             observer.note(f"no utilisation for {framework} {dtype} on {device}: {error}")
+            continue
+        found.append(ceiling)
+        for warning in ceiling.warnings:
+            observer.note(f"ceiling of {framework} {dtype} on {device}: {warning}")
     return found
 
 
 def ceiling_for(cell: Cell, ceilings: Iterable[Ceiling]) -> Ceiling | None:
-    """The ceiling that a cell is held against; None where it was not measured."""
-    place = (cell.framework, cell.dtype, cell.device)
-    return next((c for c in ceilings if (c.framework, c.dtype, c.device) == place), None)
+    """The ceiling above which a cell cannot be: the best that any framework reached.
+
+    None where none was measured for its dtype and device.
+    """
+    fitting = [c for c in ceilings if (c.dtype, c.device) == (cell.dtype, cell.device)]
+    return max(fitting, key=lambda c: c.flops_per_second, default=None)

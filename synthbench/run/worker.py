@@ -98,7 +98,7 @@ def measure_cell(
     )
     notes = count(step, measured, report)
     report("judging what was measured", measured)
-    require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
+    measured.warnings += require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
     return measured, notes
 
 

@@ -125,8 +125,9 @@ def gradients(
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
+    function = torch.compile(module, dynamic=False) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
-    outputs = module(inputs, mask)
+    outputs = function(inputs, mask)
     loss = cross_entropy(outputs, targets, mask)
     if loss.requires_grad:  # not for a mixer without parameters
         loss.backward()

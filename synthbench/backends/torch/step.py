@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -33,7 +33,7 @@ class TorchStep:
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
         self.compiled = setting.compile == "compiled"
-        self.function = torch.compile(module, dynamic=False) if self.compiled else module
+        self.function: Callable[..., Tensor] = module
         trained = list(module.parameters())
         self.parameter_count = sum(p.numel() for p in trained)
         self.constant_count = sum(b.numel() for b in module.buffers())
@@ -71,6 +71,7 @@ class TorchStep:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
         if self.compiled:
             with _empty_cache():
+                self.function = torch.compile(self.module, dynamic=False)
                 self.wait(self())
 
     def __call__(self) -> Tensor:
