@@ -52,7 +52,8 @@ def tiny_plan(tries: int) -> Plan:
     axes: {{variant: {list(VARIANTS)!r}, framework: [torch], mode: [forward], seq_len: [4]}}
     model: {{kind: mixer, d_model: 4, heads: 1}}
     measure: {{rounds: {tries * ROUNDS_PER_TRY}, min_samples: 1, min_seconds: 0.001,
-               max_seconds: 0.01, timeout_seconds: 60, threads: 1, parity: false}}
+               max_seconds: 0.01, timeout_seconds: 60, threads: 1, parity: false,
+               ceiling: false}}
     """
     return make_plan(parse_suite(text, name="tiny", source="tiny.yaml"), "cpu")
 
@@ -67,7 +68,7 @@ def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
     for number in range(tries + 1):
         killed = number < tries
         moment = moments.uniform(0, LATEST_SECONDS)
-        code = _run(run_dir, tries, moment if killed else None)
+        code = _run(run_dir, tries, moment if killed else None, amid=number % 2 == 1)
         if not killed and code != 0:
             found.problems.append(f"the last run ended with exit code {code}")
         *lines, rest = _content(run_dir).split(b"\n")
@@ -99,8 +100,12 @@ def _judge(run_dir: Path, expected: set[tuple[str, int]], found: Found) -> None:
         found.problems.append(f"not ok: {failed}")
 
 
-def _run(run_dir: Path, tries: int, kill_after: float | None) -> int:
-    """Begin or go on with the run in a process of its own; kill it where a moment is given."""
+def _run(run_dir: Path, tries: int, kill_after: float | None, amid: bool) -> int:
+    """Begin or go on with the run in a process of its own; kill it where a moment is given.
+
+    The moment counts from when the frameworks are there or, with `amid`, from the first record.
+    """
+    already = len(_content(run_dir))
     command = [sys.executable, "-m", "benchmarks.kill_resume", "--measure", str(run_dir)]
     process = subprocess.Popen(
         [*command, "--tries", str(tries)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -110,6 +115,8 @@ def _run(run_dir: Path, tries: int, kill_after: float | None) -> int:
         while process.stdout.readline().strip() not in (READY, ""):
             pass
         if kill_after is not None:
+            while amid and len(_content(run_dir)) <= already and process.poll() is None:
+                time.sleep(0.005)
             time.sleep(kill_after)
             process.kill()
         return process.wait()
@@ -123,9 +130,9 @@ def _measure(run_dir: Path, tries: int) -> None:
     """What the killed process does: it says when the frameworks are there, and measures."""
     read_environment = runner.read_environment  # type: ignore[attr-defined]
 
-    def announced() -> dict[str, Any]:
+    def announced(threads: int | None = None) -> dict[str, Any]:
         print(READY, flush=True)
-        return read_environment()
+        return read_environment(threads)
 
     runner.read_environment = announced  # type: ignore[attr-defined]
     runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])

@@ -24,6 +24,9 @@ class Timing(BaseModel):
     warmup_steps: int
     samples: list[float]  # seconds of each steady-state step, in order
     clock: str  # how a step was timed, e.g. "perf_counter, waited"
+    precision_reached: float | None = None  # half of the median's 95% interval, over the median
+    stable: bool | None = None  # whether no trend is left in the samples
+    dispatch_seconds: float | None = None  # of the smallest step there can be, in the same process
 
 
 class Flops(BaseModel):
@@ -89,6 +92,7 @@ class Measurements(BaseModel):
     flops: Flops | None = None
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None
+    warnings: list[str] = []  # what disturbed the steady state; the numbers stand all the same
 
 
 class Record(BaseModel):
@@ -108,6 +112,22 @@ class Record(BaseModel):
     host: dict[str, Any] = {}  # child process facts: threads, cpus, pid
 
 
+class Ceiling(BaseModel):
+    """What a device gives at best, measured in one framework and dtype before the cells."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    framework: str
+    dtype: str
+    device: str
+    flops_per_second: float  # of square matrix products, 2 FLOPs a multiply-accumulate
+    matrix_size: int  # where that rate was reached
+    bytes_per_second: float  # of a copy, bytes read plus bytes written
+    threads: int | None = None  # of the measuring process
+    seconds: float  # that the measuring took
+    warnings: list[str] = []  # what disturbed it: the device may give more than was measured
+
+
 class RunInfo(BaseModel):
     """What `run.json` says of a run: where, with what, and which suite as it was resolved."""
 
@@ -119,6 +139,7 @@ class RunInfo(BaseModel):
     device: str
     plugins: list[str] = []
     environment: dict[str, Any] = {}
+    ceilings: list[Ceiling] = []
     started: str  # ISO 8601, UTC
     finished: str | None = None  # None: not yet, or interrupted
     resumed: list[dict[str, Any]] = []  # when, and in which environment

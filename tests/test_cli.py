@@ -30,7 +30,7 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(REPOSITORY), "COLUMNS": "200"}
 TINY = """
 axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [8]}
 model: {kind: %s, d_model: 8, heads: 2, vocabulary: 11}
-measure: {min_samples: 3, min_seconds: 0.001, max_seconds: 0.1, threads: 1}
+measure: {min_samples: 3, min_seconds: 0.001, max_seconds: 0.1, threads: 1, ceiling: false}
 """
 
 Captured = pytest.CaptureFixture[str]

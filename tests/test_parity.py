@@ -48,12 +48,10 @@ def test_head_dim_apart_from_d_over_heads(variant: str) -> None:
 @pytest.mark.parametrize("framework", ["numpy", *FRAMEWORKS])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_masks_hide_what_they_should(variant: str, framework: str) -> None:
-    """A later token changes no earlier output; garbage in padding changes no real output."""
+    """A later token changes no earlier output; padding, even of NaN, changes no real output."""
     L, first_hidden = 10, 6
     parameters = synthbench.initialize(variant, d_model=16, seed=3, **SIZES)
     x = np.random.default_rng(0).standard_normal((2, L, 16))
-    changed = x.copy()
-    changed[:, first_hidden:] = 1e3
     mask = np.ones((2, L), dtype=bool)
     mask[:, first_hidden:] = False
 
@@ -62,13 +60,17 @@ def test_masks_hide_what_they_should(variant: str, framework: str) -> None:
             variant, parameters, x, framework=framework, dtype="float64", **SIZES, **masks
         )[:, :first_hidden]
 
-    hidden: list[dict[str, Any]] = [{"padding_mask": mask}]
+    hidden: list[tuple[float, dict[str, Any]]] = [
+        (garbage, {"padding_mask": mask}) for garbage in (1e3, np.nan)
+    ]
     if parse(variant).name == "linformer":
         with pytest.raises(synthbench.SynthbenchError, match="causal"):
             outputs(x, causal=True)
     else:
-        hidden.append({"causal": True})
-    for masks in hidden:
+        hidden.append((1e3, {"causal": True}))
+    for garbage, masks in hidden:
+        changed = x.copy()
+        changed[:, first_hidden:] = garbage
         np.testing.assert_allclose(
             outputs(x, **masks), outputs(changed, **masks), rtol=1e-12, atol=1e-12
         )

@@ -47,14 +47,14 @@ def plugin() -> Iterator[None]:
 def plan(*variants: str, **changes: Any) -> Plan:
     """A plan of tiny forward cells in torch."""
     options: dict[str, Any] = {"rounds": 1, "timeout": 20, "framework": "torch", "kind": "mixer"}
-    options |= {"device": "cpu", "aa": "false"} | changes
+    options |= {"device": "cpu", "aa": "false", "ceiling": "false"} | changes
     text = f"""
     axes: {{variant: {list(variants)!r}, framework: [{options["framework"]}], mode: [forward],
             seq_len: [8]}}
     model: {{kind: {options["kind"]}, d_model: 8, heads: 2, vocabulary: 11}}
     measure: {{rounds: {options["rounds"]}, min_samples: 3, min_seconds: 0.001, max_seconds: 4,
-               aa: {options["aa"]}, timeout_seconds: {options["timeout"]},
-               memory_limit_gb: {ALLOWED / 1e9}, threads: 1}}
+               aa: {options["aa"]}, ceiling: {options["ceiling"]},
+               timeout_seconds: {options["timeout"]}, memory_limit_gb: {ALLOWED / 1e9}, threads: 1}}
     """
     return make_plan(parse_suite(text, name="mine", source="mine.yaml"), options["device"])
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from synthbench.measure.statistics import median_interval
-from synthbench.measure.timing import MAX_SAMPLES, MAX_WARMUP_STEPS, time_steps
+from synthbench.measure.timing import (
+    CLOCK,
+    CLOCK_CUDA,
+    MAX_SAMPLES,
+    MAX_WARMUP_STEPS,
+    SteadyState,
+    clock_of,
+    time_steps,
+)
 
 
 class Machine:
@@ -34,17 +42,21 @@ class Machine:
         self.now += self.seconds if isinstance(self.seconds, float) else next(self.seconds)
 
     def time(self, **options: float | list[float]) -> tuple[list[float], int]:
+        found = self.steady_state(**options)
+        return found.samples, found.warmup_steps
+
+    def steady_state(self, **options: float | list[float]) -> SteadyState:
         wanted = {"min_samples": 5, "min_seconds": 1.0, "max_seconds": 100.0} | options
         found = time_steps(self.step, self.wait, clock=self.clock, **wanted)  # type: ignore[arg-type]
         assert self.steps == len(found.samples) + found.warmup_steps - len(
             options.get("before", [])  # type: ignore[arg-type]
         )
-        return found.samples, found.warmup_steps
+        return found
 
 
 def test_enough_samples_and_enough_seconds() -> None:
     samples, warmup = Machine(0.5).time(min_samples=5, min_seconds=1.0)
-    assert (len(samples), warmup) == (5, 2)
+    assert (len(samples), warmup) == (5, 4)
     samples, _ = Machine(0.1).time(min_samples=5, min_seconds=2.05)
     assert len(samples) == 21
     assert samples == pytest.approx([0.1] * 21)
@@ -55,11 +67,78 @@ def test_what_a_step_returns_late_is_waited_for() -> None:
     assert min(samples) == pytest.approx(0.25)  # the call itself took no time at all
 
 
-def test_warmup_goes_on_until_a_step_is_near_the_median_of_the_last_three() -> None:
+def test_warmup_goes_on_until_no_trend_is_left() -> None:
     falling = iter([8.0, 4.0, 2.0, 1.5, 1.4] + [1.0] * 100)
     samples, warmup = Machine(falling).time(max_seconds=1000.0)
-    assert warmup == 5  # 1.4 is within 10% of 1.5
+    assert warmup == 5 + 4  # four steps within 2% of each other
     assert samples == pytest.approx([1.0] * 5)
+
+
+def noisy(median: float, sigma: float, seed: int = 0) -> Iterator[float]:
+    generator = np.random.default_rng(seed)
+    while True:
+        yield float(median * generator.lognormal(sigma=sigma))
+
+
+def test_samples_are_taken_until_the_precision_asked_for_is_reached() -> None:
+    wanted = {"min_samples": 6, "min_seconds": 0.01, "max_seconds": 1e6}
+    counts = []
+    for precision in (0.10, 0.02):
+        found = Machine(noisy(1.0, 0.1)).steady_state(precision=precision, **wanted)
+        interval = median_interval(found.samples)
+        assert found.precision == pytest.approx(
+            (interval.high - interval.low) / 2 / interval.median
+        )
+        assert found.precision is not None
+        assert found.precision <= precision
+        assert found.stable
+        counts.append(len(found.samples))
+    # 1.25 x 1.96 x 0.1 / sqrt(n) is 2% at about 150 samples
+    assert counts[0] < 12
+    assert 60 < counts[1] < 400
+
+
+def test_the_precision_reached_is_told_where_the_cap_ends_it() -> None:
+    found = Machine(noisy(1.0, 0.5)).steady_state(precision=0.001, max_seconds=60.0)
+    assert found.precision is not None
+    assert found.precision > 0.01
+    assert sum(found.samples) < 65
+    found = Machine(60.0).steady_state(precision=0.001, max_seconds=10.0)
+    assert (len(found.samples), found.precision) == (1, None)
+
+
+def test_equal_steps_are_precise_with_the_fewest_samples_that_can_say_so() -> None:
+    found = Machine(0.5).steady_state(precision=0.02, min_samples=1, min_seconds=0.1)
+    assert (len(found.samples), found.precision) == (6, 0.0)
+
+
+def test_samples_that_still_rise_are_not_stable() -> None:
+    rising = iter([1.0] * 4 + [1.0 * 1.02**n for n in range(60)])
+    found = Machine(rising).steady_state(min_samples=40, max_seconds=1000.0)
+    assert not found.stable
+    assert Machine(1.0).steady_state().stable
+
+
+def test_the_watch_is_entered_for_the_samples_alone() -> None:
+    machine = Machine(0.5)
+    seen: list[int] = []
+
+    class Watch:
+        def __enter__(self) -> None:
+            seen.append(machine.steps)
+
+        def __exit__(self, *exception: object) -> None:
+            seen.append(machine.steps)
+
+    found = time_steps(
+        machine.step, machine.wait, min_samples=5, min_seconds=1.0, max_seconds=100.0,
+        clock=machine.clock, watch=Watch(),
+    )  # fmt: skip
+    assert seen == [found.warmup_steps, machine.steps]
+
+
+def test_the_clock_is_named_by_the_device() -> None:
+    assert (clock_of("cpu"), clock_of("cuda:1")) == (CLOCK, CLOCK_CUDA)
 
 
 def test_warmup_ends_in_any_case() -> None:
@@ -73,8 +152,8 @@ def test_warmup_ends_in_any_case() -> None:
 
 def test_steps_run_before_count_as_warmup() -> None:
     machine = Machine(0.5)
-    samples, warmup = machine.time(before=[0.5, 0.5])
-    assert warmup == 2
+    samples, warmup = machine.time(before=[0.5, 0.5, 0.5, 0.5])
+    assert warmup == 4
     assert machine.steps == len(samples)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,7 @@ from synthbench.backends.base import MemoryPlan, TracedFlops
 from synthbench.errors import UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.measure.prediction import TooLargeError
-from synthbench.record import Measurements
+from synthbench.record import Ceiling, Measurements
 from synthbench.run.worker import measure_cell
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
@@ -73,15 +74,34 @@ def cell(**changes: Any) -> Cell:
     return Cell(**(content | changes))
 
 
+class Smallest:
+    """The smallest step, in which nothing but `seconds` pass."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds = seconds
+
+    def __call__(self) -> None:
+        if self.seconds:
+            time.sleep(self.seconds)
+
+    def wait(self, produced: None) -> None:
+        pass
+
+
 def measure(
     step: FakeStep,
     report: Callable[[str, Measurements], None] = lambda stage, measured: None,
+    ceiling: Ceiling | None = None,
+    dispatch: float = 0.0,
     memory_there: int | None = None,
 ) -> tuple[Measurements, list[str]]:
+    smallest = Smallest(dispatch)
     backend: Any = SimpleNamespace(
-        build=lambda *_: step, predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500)
+        build=lambda *_: step,
+        predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500),
+        smallest_step=lambda device: smallest,
     )
-    return measure_cell(backend, cell(), MEASURE, None, report, memory_there)
+    return measure_cell(backend, cell(), MEASURE, None, report, ceiling, memory_there)
 
 
 def test_everything_is_measured_once_and_in_order() -> None:
@@ -166,10 +186,45 @@ def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: li
     told: list[Measurements] = []
     there = 4000 if compiled is None else 5000
     with pytest.raises(TooLargeError, match=f"{there / 1e6:,.0f} MB are there"):
-        measure(step, lambda stage, m: told.append(m.model_copy(deep=True)), there)
+        measure(step, lambda stage, m: told.append(m.model_copy(deep=True)), memory_there=there)
     assert step.asked == asked
     assert told[-1].predicted_memory is not None
     assert told[-1].predicted_memory.bytes == (compiled or 4500)
+
+
+def test_a_median_that_cannot_be_is_refused_with_everything_measured() -> None:
+    told: list[Measurements] = []
+    with pytest.raises(ImplausibleError, match="under half of the smallest step there is"):
+        measure(FakeStep(), lambda stage, m: told.append(m), dispatch=0.002)
+    assert told[-1].timing is not None
+    assert told[-1].timing.dispatch_seconds is not None
+    assert told[-1].timing.dispatch_seconds >= 0.002
+    slow = Ceiling(
+        framework="torch", dtype="float32", device="cuda", flops_per_second=1.0, matrix_size=8,
+        bytes_per_second=1.0, seconds=1.0,
+    )  # fmt: skip
+    with pytest.raises(ImplausibleError, match="best matrix-product rate"):
+        measure(FakeStep(), ceiling=slow)
+    measured, _ = measure(FakeStep(), ceiling=slow.model_copy(update={"flops_per_second": 1e18}))
+    assert measured.flops is not None
+
+
+def test_what_disturbed_the_steady_state_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Disturbed:
+        warnings = ["another process was busy"]  # noqa: RUF012
+
+        def __init__(self, device: str) -> None:
+            assert device == "cuda"
+
+        def __enter__(self) -> None: ...
+        def __exit__(self, *exception: object) -> None: ...
+
+    monkeypatch.setattr("synthbench.run.worker.Watch", Disturbed)
+    measured, _ = measure(FakeStep())
+    assert measured.warnings[0] == "another process was busy"
+    assert measured.timing is not None
+    assert measured.timing.precision_reached is not None
+    assert measured.timing.clock == "perf_counter, device synchronised"
 
 
 def test_a_cell_that_cannot_be_is_unsupported() -> None:

@@ -107,6 +107,16 @@ class Step(Protocol):
         """Peak of the device's allocator since the reset; None on a CPU."""
 
 
+class Kernel(Protocol):
+    """One operation, ready to be called; called and waited for as a `Step` is."""
+
+    def __call__(self) -> Any:
+        """Start the operation and return what it will produce."""
+
+    def wait(self, produced: Any) -> None:
+        """Block until `produced` is really there."""
+
+
 class Backend(Protocol):
     """A framework, loaded in this process. Module-level functions in `backends/*/backend.py`."""
 
@@ -134,6 +144,18 @@ class Backend(Protocol):
 
         None where only the compiled program can tell.
         """
+
+    def numerics(self) -> dict[str, Any]:
+        """Threads, matmul precision and TF32 as cells have them, and what the build is for."""
+
+    def matrix_product(self, dtype: str, device: str, size: int) -> Kernel:
+        """A [size,size] times [size,size] product."""
+
+    def copy(self, dtype: str, device: str, elements: int) -> Kernel:
+        """A copy of so many values: each is read once and written once."""
+
+    def smallest_step(self, device: str) -> Kernel:
+        """The least that can be asked of the device: its time is that of dispatch."""
 
     def build(
         self, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch

@@ -17,7 +17,8 @@ from synthbench.errors import UnsupportedError
 if TYPE_CHECKING:
     from synthbench.run.runner import Summary
 
-SHOWN = ("train", "forward", "outcomes")  # the tables a run prints; the others are files
+# The tables a run prints; the others are files.
+SHOWN = ("train", "forward", "warnings", "outcomes")
 FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
 
 

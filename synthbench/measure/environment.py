@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.metadata
 import os
@@ -9,11 +10,25 @@ import platform
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+
+from synthbench.backends.base import BACKENDS, Backend
+from synthbench.measure.gpu import nvidia_devices
 
 PACKAGES = (
-    "synthbench", "torch", "jax", "jaxlib", "flax", "optax", "numpy", "scipy", "pandas", "fvcore",
+    "synthbench", "torch", "triton", "jax", "jaxlib", "flax", "optax", "ml_dtypes", "opt_einsum",
+    "numpy", "scipy", "pandas", "fvcore",
 )  # fmt: skip
+# Packages of kernels and of device plug-ins, whatever there is of them.
+PREFIXES = ("nvidia-", "jax-cuda", "jax_cuda", "jax-rocm", "mkl", "intel-openmp")
+VARIABLES = (
+    "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS",
+    "CUDA_VISIBLE_DEVICES", "NVIDIA_TF32_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF",
+    "PYTORCH_ALLOC_CONF", "XLA_PYTHON_CLIENT_PREALLOCATE", "XLA_PYTHON_CLIENT_MEM_FRACTION",
+    "LD_PRELOAD",
+)  # fmt: skip
+CPUS = Path("/sys/devices/system/cpu")
+ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or of the installed packages
 
 
 def usable_cores() -> list[int]:
@@ -23,18 +38,32 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
-def read_environment() -> dict[str, Any]:
-    """Platform, CPU, memory, load at this moment, versions, git state and NVIDIA devices."""
+def read_environment(threads: int | None = None) -> dict[str, Any]:
+    """Platform, CPU, memory, load at this moment, versions, git state and NVIDIA devices.
+
+    `threads` is what cells are pinned to: the first so many of `cores`, all of them where None.
+    """
+    cores = usable_cores()
     return {
         "taken": datetime.now(UTC).isoformat(timespec="seconds"),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "cpu": cpu_model(),
-        "cores": usable_cores(),
-        "governor": _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+        "cores": cores,
+        "pinned_to": cores[:threads],
+        "cpu_count": os.cpu_count(),
+        "cpu_quota": _read("/sys/fs/cgroup/cpu.max"),
+        "smt": _read(CPUS / "smt/active"),
+        "virtual": " hypervisor" in (_read("/proc/cpuinfo") or ""),
+        "governor": _read(CPUS / "cpu0/cpufreq/scaling_governor"),
+        "megahertz_max": _megahertz(CPUS / "cpu0/cpufreq/cpuinfo_max_freq"),
+        "no_turbo": _read(CPUS / "intel_pstate/no_turbo"),
         "memory_bytes": total_memory(),
+        "memory_available_bytes": available_memory(),
         "load": list(os.getloadavg()),
         "versions": versions(),
+        "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+        "lock_sha256": lock_hash(),
         "git": git_state(),
         "nvidia": nvidia_devices(),
     }
@@ -48,7 +77,24 @@ def versions() -> dict[str, str | None]:
             found[package] = importlib.metadata.version(package)
         except importlib.metadata.PackageNotFoundError:
             found[package] = None
-    return found
+    for distribution in importlib.metadata.distributions():
+        name = distribution.metadata["Name"] or ""
+        if name.lower().startswith(PREFIXES):
+            found[name] = distribution.version
+    return dict(sorted(found.items()))
+
+
+def framework_numerics(framework: str) -> dict[str, Any]:
+    """How a framework computes in this process: threads, matmul precision, TF32, its build."""
+    return cast(Backend, importlib.import_module(BACKENDS[framework])).numerics()
+
+
+def lock_hash(root: Path = ROOT) -> str | None:
+    """SHA-256 of the checkout's requirements.lock; None where there is none."""
+    try:
+        return hashlib.sha256((root / "requirements.lock").read_bytes()).hexdigest()
+    except OSError:
+        return None
 
 
 def cpu_model() -> str:
@@ -72,44 +118,30 @@ def available_memory() -> int:
     return total_memory()
 
 
-def git_state() -> dict[str, Any] | None:
-    """Commit and dirtiness of the repository of the working directory; None where there is none."""
+def git_state(root: Path = ROOT) -> dict[str, Any] | None:
+    """Commit and dirtiness of synthbench's checkout; None where it is installed from elsewhere."""
     try:
-        commit = _git("rev-parse", "HEAD")
-        return {"commit": commit, "dirty": bool(_git("status", "--porcelain"))}
+        _git(root, "ls-files", "--error-unmatch", "synthbench/__init__.py")
+        commit = _git(root, "rev-parse", "HEAD")
+        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain"))}
     except (OSError, subprocess.SubprocessError):
         return None
 
 
-def nvidia_devices() -> list[dict[str, Any]]:
-    """Name, memory and driver of each NVIDIA device, where nvidia-ml-py is there to ask."""
-    try:
-        nvml = importlib.import_module("pynvml")
-        nvml.nvmlInit()
-    except Exception:  # absent package, library or driver: there is nothing to tell
-        return []
-    try:
-        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
-        return [
-            {
-                "name": nvml.nvmlDeviceGetName(handle),
-                "memory_bytes": nvml.nvmlDeviceGetMemoryInfo(handle).total,
-                "driver": nvml.nvmlSystemGetDriverVersion(),
-            }
-            for handle in handles
-        ]
-    finally:
-        nvml.nvmlShutdown()
-
-
-def _git(*arguments: str) -> str:
+def _git(root: Path, *arguments: str) -> str:
     done = subprocess.run(
-        ["git", *arguments], capture_output=True, text=True, check=True, timeout=10
-    )
+        ["git", "-C", str(root), *arguments],
+        capture_output=True, text=True, check=True, timeout=10,
+    )  # fmt: skip
     return done.stdout.strip()
 
 
-def _read(path: str) -> str | None:
+def _megahertz(path: Path) -> float | None:
+    kilohertz = _read(path)
+    return None if kilohertz is None else int(kilohertz) / 1000
+
+
+def _read(path: str | Path) -> str | None:
     try:
         return Path(path).read_text().strip()
     except OSError:

@@ -55,11 +55,15 @@ def collect(
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
     model = small_model(variant, head_dim=head_dim)
     start = random_parameters(model, seed)
+    # As cells are by default; torch.compile would compile anew for each case.
+    compile = "eager" if framework == "torch" else "compiled"
     collected = {}
     for case in cases(model):
         cased = replace(model, causal=case.causal)
         batch = case_batch(cased, case, seed)
-        got = backend.gradients(cased, start, Setting(dtype=dtype, form=form), batch)
+        got = backend.gradients(
+            cased, start, Setting(dtype=dtype, form=form, compile=compile), batch
+        )
         reference = reference_outputs(cased, start, batch) if has_reference(cased) else None
         collected[case.name] = {
             "forward": got.outputs,

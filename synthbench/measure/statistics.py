@@ -42,5 +42,12 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: in
     return Interval(median, min(float(low), median), max(float(high), median))
 
 
+def half_width(interval: Interval) -> float:
+    """Half of an interval's width, in units of its median; infinite where the median is zero."""
+    if not interval.median > 0:
+        return float("inf")
+    return (interval.high - interval.low) / 2 / interval.median
+
+
 def _rank(share: np.ndarray, n: int) -> np.ndarray:
     return np.minimum((share * n).astype(int), n - 1)

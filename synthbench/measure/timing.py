@@ -3,26 +3,42 @@
 from __future__ import annotations
 
 import gc
-import statistics
 import time
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from synthbench.measure.statistics import half_width, median_interval
+from synthbench.measure.trend import is_stable, is_warm
+
 CLOCK = "perf_counter, waited"
+CLOCK_CUDA = "perf_counter, device synchronised"
 MIN_WARMUP_STEPS = 2
-MAX_WARMUP_STEPS = 50
+MAX_WARMUP_STEPS = 1000
+MIN_WARMUP_SECONDS = 0.02  # below this a core may still be raising its clock
 WARMUP_SHARE = 1 / 3  # of max_seconds, at most
-STABLE_WITHIN = 0.10  # of the median of the last three steps
 MAX_SAMPLES = 1000  # more would not narrow an interval, only fill the disk
+MIN_PRECISE_SAMPLES = 6  # of fewer, no interval between samples holds the median at 95%
+GROWTH = 1.25  # the interval is looked at when there are so many times as many samples
 
 
 @dataclass(frozen=True)
 class SteadyState:
-    """`samples` in seconds, in order; `warmup_steps` were run and thrown away before."""
+    """`samples` in seconds, in order; `warmup_steps` were run and thrown away before.
+
+    `precision` is half of the 95% interval of their median over the median, None for one sample.
+    """
 
     samples: list[float]
     warmup_steps: int
+    precision: float | None
+    stable: bool
+
+
+def clock_of(device: str) -> str:
+    """How a step on a device is timed, as it stands in records."""
+    return CLOCK if device == "cpu" else CLOCK_CUDA
 
 
 def timed(
@@ -44,40 +60,56 @@ def time_steps(
     min_samples: int,
     min_seconds: float,
     max_seconds: float,
+    precision: float | None = None,
     before: Sequence[float] = (),
+    watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> SteadyState:
-    """Warm up until stable, then take at least `min_samples` and `min_seconds` of steps.
+    """Warm up until no trend is left, then sample until there is enough.
 
-    `before` are the seconds of steps already run; they count as warm-up. `max_seconds` bounds
-    warm-up and samples together, and wins: one sample is taken in any case. At most MAX_SAMPLES.
+    Enough are `min_samples`, `min_seconds` of them, and, where `precision` is given, a 95%
+    interval of the median that is no wider than +- `precision` of it. `before` are the seconds of
+    steps already run; they count as warm-up. `max_seconds` bounds warm-up and samples together,
+    and wins: one sample is taken in any case. At most MAX_SAMPLES. `watch` is entered for the
+    samples alone.
     """
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         warmup = list(before)
-        while not _is_warm(warmup, max_seconds * WARMUP_SHARE):
+        while not _is_over(warmup, max_seconds * WARMUP_SHARE):
             warmup.append(timed(step, wait, clock))
-        spent = sum(warmup)
+        left = max_seconds - sum(warmup)
         samples: list[float] = []
         sampled = 0.0
-        while True:
-            samples.append(timed(step, wait, clock))
-            sampled += samples[-1]
-            enough = len(samples) >= min_samples and sampled >= min_seconds
-            if enough or spent + sampled >= max_seconds or len(samples) >= MAX_SAMPLES:
-                break
+        look_at = max(min_samples, MIN_PRECISE_SAMPLES)
+        with watch if watch is not None else nullcontext():
+            while True:
+                samples.append(timed(step, wait, clock))
+                sampled += samples[-1]
+                if sampled >= left or len(samples) >= MAX_SAMPLES:
+                    break
+                if len(samples) < min_samples or sampled < min_seconds:
+                    continue
+                if precision is None:
+                    break
+                if len(samples) >= look_at:
+                    if half_width(median_interval(samples)) <= precision:
+                        break
+                    look_at = int(len(samples) * GROWTH) + 1
     finally:
         if enabled:
             gc.enable()
-    return SteadyState(samples, len(warmup))
+    reached = half_width(median_interval(samples)) if len(samples) > 1 else None
+    return SteadyState(samples, len(warmup), reached, is_stable(samples))
 
 
-def _is_warm(seconds: Sequence[float], max_seconds: float) -> bool:
-    if len(seconds) >= MAX_WARMUP_STEPS or sum(seconds) >= max_seconds:
+def _is_over(seconds: Sequence[float], max_seconds: float) -> bool:
+    """Whether warm-up ends here, since its bound is reached or steps are warm."""
+    spent = sum(seconds)
+    if len(seconds) >= MAX_WARMUP_STEPS or spent >= max_seconds:
         return True
-    if len(seconds) < MIN_WARMUP_STEPS:
+    if len(seconds) < MIN_WARMUP_STEPS or spent < min(MIN_WARMUP_SECONDS, max_seconds):
         return False
-    settled = statistics.median(seconds[-3:])
-    return abs(seconds[-1] - settled) <= STABLE_WITHIN * settled
+    return is_warm(seconds)

@@ -16,6 +16,7 @@ import numpy as np
 
 from synthbench.errors import NotationError
 from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.convolution import zero_padded
 from synthbench.mixers.initializers import ZEROS, xavier
 from synthbench.mixers.options import require_choice
 
@@ -129,7 +130,7 @@ class Attention(Mixer):
         ]
         mixed = mix(logits, p.get("alpha"))
         weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
-        value = project(x, p["value"], p.get("value_bias"))
+        value = zero_padded(project(x, p["value"], p.get("value_bias")), padding_mask)
         heads = np.einsum(
             "bhlm,bmhk->blhk",
             np.broadcast_to(weights, (x.shape[0], *weights.shape[1:])),

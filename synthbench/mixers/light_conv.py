@@ -57,7 +57,8 @@ class GatedConvolution(Mixer):
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         d = sizes.d_model
-        declared = {"input": Parameter((d, 2 * d), xavier(d, 2 * d))}
+        fan_out = d if self.layout == "mesh" else 2 * d  # mesh: two maps of d x d side by side
+        declared = {"input": Parameter((d, 2 * d), xavier(d, fan_out))}
         declared |= self.kernel_parameters(sizes)
         declared["output"] = Parameter((d, d), xavier(d, d))
         if self.layout == "mesh":

@@ -27,7 +27,7 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     activation_bytes, planned_bytes, predicted_bytes, predicted_tool, parameters, constants,
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
-    parity_passed, wall_seconds.
+    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds.
     `replica` 1 marks the A/A twins of the baseline.
     Where a cell of a round was recorded twice (a resumed run), the later record counts.
     """
@@ -61,6 +61,8 @@ def _pool_cell(rounds: pd.DataFrame) -> dict[str, Any]:
     cell["high_seconds"] = rounds["high_seconds"].max()
     for largest in ("peak_bytes", "activation_bytes", "parity_forward", "parity_gradient"):
         cell[largest] = rounds[largest].max()
+    told = [text for text in rounds["warnings"] if text]
+    cell["warnings"] = "; ".join(dict.fromkeys(told))
     return cell | _rates(cell) | {"samples": rounds["samples"].sum(), "rounds": len(rounds)}
 
 
@@ -78,6 +80,7 @@ def _row(record: Record) -> dict[str, Any]:
         "constants": measured.constants,
         "declared_parameters": measured.declared_parameters,
         "samples": 0,
+        "warnings": "; ".join(measured.warnings),
     }
     if timing is not None:
         row |= {name: getattr(timing, name) for name in TIMES[1:]}
@@ -132,5 +135,5 @@ _FLOATS = (
 )  # fmt: skip
 _COLUMNS = (
     *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *_FLOATS, *_COUNTS,
-    "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed",
+    "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed", "warnings",
 )  # fmt: skip

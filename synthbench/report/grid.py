@@ -15,7 +15,7 @@ import pandas as pd
 from synthbench.measure.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.frame import pool_rounds, record_frame
-from synthbench.report.table import Value
+from synthbench.report.table import Marked, Value
 from synthbench.suites.cell import Cell
 
 FRAMEWORKS = ("torch", "jax")
@@ -27,6 +27,8 @@ NO_CELL = "no cell"  # the run has no such cell
 # What a table's rows and columns already say; any other field of a cell may be an axis of the
 # suite, and then tells the rows of a table apart.
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
+_BY_LENGTH = ("max_len",)  # a field that may follow the length, and then tells nothing more
+_TIMES = ("steps_per_second", "median_seconds")  # what is marked where something disturbed it
 
 NORMAL_95 = 1.959964  # half of a 95% interval, in standard errors
 
@@ -65,17 +67,21 @@ class Grid:
 
     @cached_property
     def setting_fields(self) -> list[str]:
-        """Fields in which cells differ that no row or column would tell apart."""
-        same_place: dict[tuple[Any, ...], list[Cell]] = {}
+        """Fields in which cells of one framework differ that no row or column tells apart.
+
+        The frameworks may differ in `compile`, which tables that compare them say. Whether a
+        cell of every combination is there does not matter: an unfinished run may have an eager
+        cell of one variant and a compiled one of another, which are no more to be compared.
+        """
+        fields = [name for name in Cell.model_fields if name not in _SHOWN]
+        values: dict[tuple[Any, ...], set[Any]] = {}
         for cell in self._cells.values():
-            place = tuple(getattr(cell, name) for name in _SHOWN)
-            same_place.setdefault(place, []).append(cell)
-        return [
-            name
-            for name in Cell.model_fields
-            if name not in _SHOWN
-            and any(len({getattr(c, name) for c in cells}) > 1 for cells in same_place.values())
-        ]
+            for name in fields:
+                length = cell.seq_len if name in _BY_LENGTH else None
+                place = (name, cell.framework, length)
+                values.setdefault(place, set()).add(getattr(cell, name))
+        differing = {name for (name, *_), found in values.items() if len(found) > 1}
+        return [name for name in fields if name in differing]
 
     def key(self, cell: Cell) -> Key:
         """Where a cell stands."""
@@ -147,7 +153,10 @@ class Grid:
         """A number of a cell, or the word that stands in its place."""
         if word := self.missing(key):
             return word
-        return self.known(key, column)
+        number = self.known(key, column)
+        if column in _TIMES and not isinstance(number, str):
+            return Marked(number) if (self.cell(key) or {})["warnings"] else number
+        return number
 
     def known(self, key: Key, column: str) -> Value:
         """A number even of a cell that is not ok, where it was taken before the cell failed."""

@@ -63,6 +63,8 @@ def percent(value: float) -> str:
 METRICS: dict[str, Metric] = {
     "steps_per_second": Metric("steps/s", "1/s", "higher", significant),
     "half_width_percent": Metric("±%", "%", "lower", percent),
+    "utilisation": Metric("util %", "%", "higher", percent, scale=100),
+    "break_even_steps": Metric("break-even", "steps", "lower", whole),
     "ratio": Metric("ratio", "1", "higher", significant),
     "exponent": Metric("exponent", "1", "neither", hundredths),
     "length": Metric("length", "1", "neither", significant),

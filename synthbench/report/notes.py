@@ -9,9 +9,10 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
-from synthbench.record import RunInfo
+from synthbench.record import Ceiling, RunInfo
 from synthbench.report.grid import Grid
 from synthbench.report.noise import Noise, noise_of
+from synthbench.report.table import MARK
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 
@@ -25,6 +26,7 @@ class Context:
     baseline: str
     shared: tuple[str, ...]
     noise: Noise
+    ceilings: tuple[Ceiling, ...] = ()
 
 
 def context_of(run: Run, grid: Grid) -> Context:
@@ -44,7 +46,12 @@ def context_of(run: Run, grid: Grid) -> Context:
         lines.append("This run is not finished: `synthbench run --resume` goes on with it.")
     if run.damaged:
         lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were left out.")
-    return Context(_canonical(str(run.info.settings.get("baseline", "V"))), tuple(lines), noise)
+    if any(record.measurements.warnings for record in run.records):
+        lines.append(
+            f"Marked {MARK}: something disturbed the cell while it was timed, see warnings."
+        )
+    baseline = _canonical(str(run.info.settings.get("baseline", "V")))
+    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
 
 
 def variant_order(info: RunInfo) -> list[str]:

@@ -11,7 +11,13 @@ from synthbench.report.metrics import METRICS
 if TYPE_CHECKING:
     import pandas as pd
 
+MARK = "*"  # behind a number that was measured with a warning
+
 Value = float | int | str  # a number in the frame's unit, or a word where there is none
+
+
+class Marked(float):
+    """A number that was measured with a warning; it is a number like any other."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,8 @@ def for_reading(column: Column, value: Value) -> str:
         return scaled
     if not math.isfinite(scaled):
         return "not finite"
-    return METRICS[column.metric].format(scaled) if column.metric else str(scaled)
+    text = METRICS[column.metric].format(scaled) if column.metric else str(scaled)
+    return text + MARK * isinstance(value, Marked)
 
 
 def for_machines(column: Column, value: Value) -> str:

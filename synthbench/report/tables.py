@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import partial
 
 from synthbench.report.audits import cost, parity, train_flops
+from synthbench.report.break_even import break_even, has_pairs
+from synthbench.report.disturbed import warnings
 from synthbench.report.grid import Grid, Key
 from synthbench.report.layout import Row, at_longest, by_length, first_known, key_columns, place
 from synthbench.report.memory import memory_parts
@@ -13,6 +15,7 @@ from synthbench.report.notes import Context, context_of, variant_order
 from synthbench.report.ratios import TWIN, ratios
 from synthbench.report.scaling import scaling
 from synthbench.report.table import Column, Table, Value, metric_column
+from synthbench.report.utilisation import utilisation
 from synthbench.store import Run
 
 MB = "MB are 10^6 bytes; the peak holds parameters, optimizer, batch and what one step adds."
@@ -90,7 +93,10 @@ def frameworks(grid: Grid, context: Context) -> Table:
                     for key in cells
                 ]
                 rows.append((*place(grid, setting, mode, variant), *ratios))
-    note = "Seconds a step takes in torch over those in jax: above 1, jax is faster."
+    note = (
+        "Seconds a step takes in torch over those in jax: above 1, jax is faster. "
+        f"{_ways_of_running(grid)}"
+    )
     if len(grid.frameworks()) < 2:
         note, rows = f"This run has {' '.join(grid.frameworks()) or 'no framework'} alone.", []
     title = "torch against jax: ratio of times"
@@ -100,19 +106,37 @@ def frameworks(grid: Grid, context: Context) -> Table:
 def phases(grid: Grid, context: Context) -> Table:
     """Build, compile, first step and steady state at the longest length."""
     columns = key_columns(grid, "mode", "variant")
+    paired = has_pairs(grid)
     for framework in grid.frameworks():
         columns += [metric_column(phase, framework) for phase in PHASES]
+        columns += [metric_column("break_even_steps", framework)] * paired
     rows: list[Row] = []
     for setting in grid.settings():
         for mode in grid.modes(setting):
             for variant in grid.variants(setting):
                 length = grid.longest(setting)
                 cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
-                values = [grid.value(key, phase) for key in cells for phase in PHASES]
+                values: list[Value] = []
+                for key in cells:
+                    values += [grid.value(key, phase) for phase in PHASES]
+                    values += [break_even(grid, key)] * paired
                 rows.append((*place(grid, setting, mode, variant), *values))
     note = f"Milliseconds, at {at_longest(grid)}. steady is the median step after warm-up."
+    if paired:
+        note += (
+            " break-even: steps after which compiling has paid, compile and first step against "
+            "what each step then saves."
+        )
     title = "Build, compile, first step, steady state"
     return Table("phases", title, note, context.shared, tuple(columns), rows)
+
+
+def _ways_of_running(grid: Grid) -> str:
+    """How each framework is run, so that a ratio between them says what it compares."""
+    ways = {(record.cell.framework, record.cell.compile) for record in grid.records}
+    if "compile" in grid.setting_fields:
+        return "Both as the setting says."
+    return f"Compared are {' and '.join(f'{f} {way}' for f, way in sorted(ways, reverse=True))}."
 
 
 def outcomes(grid: Grid, context: Context) -> Table:
@@ -144,6 +168,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table]] = {
     "forward": partial(summary, mode="forward"),
     "ratios": ratios,
     "speed": speed,
+    "utilisation": utilisation,
     "memory": memory,
     "memory_parts": memory_parts,
     "scaling": scaling,
@@ -152,5 +177,6 @@ TABLES: dict[str, Callable[[Grid, Context], Table]] = {
     "frameworks": frameworks,
     "parity": parity,
     "phases": phases,
+    "warnings": warnings,
     "outcomes": outcomes,
 }

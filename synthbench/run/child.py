@@ -17,7 +17,7 @@ from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.measure.parity import check_cell
 from synthbench.measure.prediction import memory_there
-from synthbench.record import Measurements, Parity
+from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import of_exception, shortened
@@ -111,17 +111,18 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
     content = job.content
     match job.kind:
         case "cell":
-            raw = content["parity"]
             cell = Cell.model_validate(content["cell"])
             measure = Measure.model_validate(content["measure"])
             limit = stages.facts.get("memory_limit")
+            raw, ceiling = content["parity"], content.get("ceiling")
             measured, notes = measure_cell(
                 backend,
                 cell,
                 measure,
                 None if raw is None else Parity.model_validate(raw),
                 stages,
-                memory_there=None if measure.force else memory_there(backend, cell, limit),
+                None if ceiling is None else Ceiling.model_validate(ceiling),
+                None if measure.force else memory_there(backend, cell, limit),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

@@ -13,7 +13,8 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
-from synthbench.record import Measurements, Outcome, Parity, Record, RunInfo
+from synthbench.record import Ceiling, Measurements, Outcome, Parity, Record, RunInfo
+from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer, Silent
@@ -21,6 +22,8 @@ from synthbench.run.resume import continue_run
 from synthbench.store import append_record, create_run, locked, read_info, require_new, write_info
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import Plan, device_kind
+
+NUMERICS = "synthbench.measure.environment:framework_numerics"
 
 # Outcomes that another round would only repeat, at the same price.
 SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
@@ -62,11 +65,15 @@ def run_plan(
         run.start_hosts()
         if plan.frameworks and not run.hosts:
             return summary
-        environment = read_environment() | {"frameworks": run.devices}
+        environment = read_environment(run.measure_settings.threads) | {
+            "frameworks": run.devices,
+            "numerics": run.numerics,
+        }
         records = continue_run(plan, run_dir, environment, run.observer) if resume else None
         if records is None:
             create_run(run_dir, _info(plan, run.plugins, environment))
         with locked(run_dir):
+            run.take_ceilings(records or [])
             run.measure(records or [])
             if not summary.interrupted:
                 write_info(run_dir, read_info(run_dir).model_copy(update={"finished": now()}))
@@ -104,6 +111,8 @@ class _Running:
         self.measure_settings = plan.settings.measure
         self.hosts: dict[str, Host] = {}
         self.devices: dict[str, Any] = {}
+        self.numerics: dict[str, Any] = {}  # framework -> how it computes
+        self.ceilings: list[Ceiling] = []
         self.parities: dict[str, Parity | Reply] = {}
         self.settled: dict[str, Record] = {}
         self.done = self.total = 0
@@ -123,6 +132,7 @@ class _Running:
             try:
                 seen = host.devices(require=self.plan.device)
                 self.devices[name] = {device.name: device.description for device in seen}
+                self.numerics[name] = host.call(NUMERICS, {"framework": name})
             except SynthbenchError as error:
                 self.drop(name, str(error))
 
@@ -136,6 +146,19 @@ class _Running:
         """End every host."""
         for host in self.hosts.values():
             host.stop()
+
+    def take_ceilings(self, records: Sequence[Record]) -> None:
+        """Measure the ceilings that cells still to be measured need and run.json does not have."""
+        info = read_info(self.summary.run_dir)
+        self.ceilings = info.ceilings
+        if not self.measure_settings.ceiling:
+            return
+        times = Counter(record.id for record in records)
+        pending = [c for c in self.plan.cells if times[c.id] < self.measure_settings.rounds]
+        found = measure_ceilings(self.hosts, pending, info.ceilings, self.observer)
+        if found:
+            self.ceilings = [*info.ceilings, *found]
+            write_info(self.summary.run_dir, info.model_copy(update={"ceilings": self.ceilings}))
 
     def measure(self, records: Sequence[Record]) -> None:
         """Record every cell of every round that is not among `records`."""
@@ -177,10 +200,12 @@ class _Running:
         if isinstance(checked, Reply):
             return checked
         parity = None if checked is None else checked.model_dump(mode="json")
+        ceiling = ceiling_for(cell, self.ceilings)
         content = {
             "cell": cell.model_dump(mode="json"),
             "measure": self.measure_settings.model_dump(mode="json"),
             "parity": parity,
+            "ceiling": None if ceiling is None else ceiling.model_dump(mode="json"),
         }
         reply = self.ask(cell.framework, Job("cell", content, self.limits()))
         if reply.result is None:  # it ended before it could tell anything

@@ -9,14 +9,24 @@ from typing import TypeVar
 import numpy as np
 
 from synthbench.backends.base import Backend, MemoryPlan, Step
+from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory import ResidentMark, mark_resident
-from synthbench.measure.plausibility import ImplausibleError
+from synthbench.measure.plausibility import ImplausibleError, require_plausible
 from synthbench.measure.prediction import DECLARATION, predict, require_memory
-from synthbench.measure.timing import CLOCK, time_steps, timed
+from synthbench.measure.timing import clock_of, time_steps, timed
+from synthbench.measure.watch import Watch
 from synthbench.models.model import Model
 from synthbench.models.start import start_values
-from synthbench.record import Flops, Measurements, Memory, Parity, PredictedMemory, Timing
+from synthbench.record import (
+    Ceiling,
+    Flops,
+    Measurements,
+    Memory,
+    Parity,
+    PredictedMemory,
+    Timing,
+)
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 
@@ -26,6 +36,8 @@ Report = Callable[[str, Measurements], None]
 # Below this a step may find room in pages it has already.
 SMALLEST_RISE_BYTES = 2**20
 
+UNSTABLE = "the time of a step still changed from the first sample to the last"
+
 
 def measure_cell(
     backend: Backend,
@@ -33,6 +45,7 @@ def measure_cell(
     measure: Measure,
     parity: Parity | None = None,
     report: Report = lambda stage, measured: None,
+    ceiling: Ceiling | None = None,
     memory_there: int | None = None,
 ) -> tuple[Measurements, list[str]]:
     """Measure a cell; returns the measurements, and a note for each count that failed.
@@ -40,7 +53,8 @@ def measure_cell(
     `report` is told each stage before it begins, with what is measured so far. `memory_there` are
     the bytes that a step may take; None runs it however many it is predicted to take. Raises what
     the framework raises, UnsupportedError or ShapeError for a cell that cannot be, TooLargeError
-    for one that is predicted not to fit, and ImplausibleError for a number that cannot be true.
+    for one that is predicted not to fit, and ImplausibleError for a number that cannot be true:
+    a median above `ceiling` or below the time of the smallest step, a peak of nothing.
     """
     model = model_of(cell)
     declared = model.parameters()
@@ -79,23 +93,33 @@ def measure_cell(
     second_seconds = measure_memory(step, cell, model, measured, mark)
 
     report("timing", measured)
+    watch = Watch(cell.device)
     steady = time_steps(
         step,
         step.wait,
         min_samples=measure.min_samples,
         min_seconds=measure.min_seconds,
         max_seconds=measure.max_seconds,
+        precision=measure.precision,
         before=[second_seconds],
+        watch=watch,
     )
+    measured.warnings = watch.warnings + [UNSTABLE] * (not steady.stable)
     measured.timing = Timing(
         build_seconds=build_seconds,
         compile_seconds=compile_seconds,
         first_step_seconds=first_seconds,
         warmup_steps=steady.warmup_steps,
         samples=[round(seconds, 9) for seconds in steady.samples],
-        clock=CLOCK,
+        clock=clock_of(cell.device),
+        precision_reached=steady.precision,
+        stable=steady.stable,
+        dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )
-    return measured, count(step, measured, report)
+    notes = count(step, measured, report)
+    report("judging what was measured", measured)
+    measured.warnings += require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
+    return measured, notes
 
 
 def foresee(

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
@@ -54,11 +54,13 @@ class Measure(Section):
     min_samples: PositiveInt = 10
     min_seconds: Seconds = 0.5  # of steady state, at least
     max_seconds: Seconds = 10.0  # of warm-up and steady state together, at most
+    precision: Share | None = None  # sample until the median's 95% interval is +- this share of it
     timeout_seconds: Seconds = 300.0  # a whole cell, from its process's start
     memory_limit_gb: Gigabytes | None = None  # CPU only; None: 90% of what is available
     threads: PositiveInt | None = None  # None: all usable cores
     parity: bool = True  # check before timing
     force: bool = False  # run also what is predicted not to fit into memory
+    ceiling: bool = True  # measure what the device gives at best, before the cells
     seed: int = 0  # start values, batches and the order of the cells
 
     @property

@@ -56,6 +56,34 @@ class Sleeper(Faulty):
     def deed(self) -> None:
         time.sleep(self.seconds)
 
+    def jax(self, sizes: Sizes) -> Any:
+        import jax
+
+        def asleep(x: Any) -> Any:
+            self.deed()
+            return x
+
+        def forward(p: Any, x: Any, padding_mask: Any, causal: bool) -> Any:
+            return jax.pure_callback(asleep, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+        return forward
+
+
+@dataclass(frozen=True)
+class Products(Faulty):
+    """So many products in a loop; jax returns from its call long before they are done."""
+
+    name: ClassVar[str] = "products"
+    times: int = 100
+
+    def jax(self, sizes: Sizes) -> Any:
+        import jax
+
+        def forward(p: Any, x: Any, padding_mask: Any, causal: bool) -> Any:
+            return jax.lax.fori_loop(0, self.times, lambda n, y: y @ x, x)
+
+        return forward
+
 
 @dataclass(frozen=True)
 class Allocator(Faulty):

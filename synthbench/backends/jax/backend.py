@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
+from synthbench.backends.jax import kernel
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
@@ -74,11 +75,45 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
     return None
 
 
+def numerics() -> dict[str, Any]:
+    """Threads, matmul precision and TF32 as cells have them, and what the build is for."""
+    with precision("float32"):
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+    return {
+        "threads": len(os.sched_getaffinity(0)),
+        "float32_matmul_precision": products,
+        "tf32": products != "highest",
+        "platform": jax.default_backend(),
+        "platform_version": " ".join(jax.devices()[0].client.platform_version.split()),
+        "xla_flags": os.environ.get("XLA_FLAGS"),
+    }
+
+
+def matrix_product(dtype: str, device: str, size: int) -> kernel.JaxKernel:
+    """A [size,size] times [size,size] product."""
+    return kernel.matrix_product(dtype, find_device(device), size)
+
+
+def copy(dtype: str, device: str, elements: int) -> kernel.JaxKernel:
+    """A copy of so many values: each is read once and written once."""
+    return kernel.copy(dtype, find_device(device), elements)
+
+
+def smallest_step(device: str) -> kernel.JaxKernel:
+    """The least that can be asked of the device."""
+    return kernel.smallest_step(find_device(device))
+
+
+def find_device(device: str) -> jax.Device:
+    """The JAX device of cpu, cuda or cuda:N."""
+    if device == "cpu":
+        return jax.devices("cpu")[0]
+    return cuda_devices()[int(device.partition(":")[2] or 0)]
+
+
 def device_of(setting: Setting) -> jax.Device:
     """The JAX device of a setting."""
-    if setting.device == "cpu":
-        return jax.devices("cpu")[0]
-    return cuda_devices()[int(setting.device.partition(":")[2] or 0)]
+    return find_device(setting.device)
 
 
 def build(

@@ -8,20 +8,23 @@ import torch
 from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
+from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory
 from synthbench.backends.torch.step import TorchStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
 
-name = "torch"
-
 __all__ = [
-    "apply", "build", "devices", "free_memory", "gradients", "name", "predict_memory",
-    "require_device", "set_threads", "train_losses", "version",
+    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
+    "numerics", "predict_memory", "require_device", "set_threads", "smallest_step",
+    "train_losses", "version",
 ]  # fmt: skip
+
+name = "torch"
 
 
 def version() -> str:
@@ -79,6 +82,7 @@ def build(
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
     """The module of a model, holding the start values."""
+    full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_model(model, setting.form, dtype=dtype, device=device)
     load(module, model.parameters(), start)
@@ -116,6 +120,7 @@ def apply(
     causal: bool = False,
 ) -> Array:
     """Y [B,L,d] of a bare mixer."""
+    full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
     load(module, mixer.parameters(sizes), parameters)
@@ -130,8 +135,9 @@ def gradients(
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
+    function = torch.compile(module, dynamic=False) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
-    outputs = module(inputs, mask)
+    outputs = function(inputs, mask)
     loss = cross_entropy(outputs, targets, mask)
     if loss.requires_grad:  # not for a mixer without parameters
         loss.backward()

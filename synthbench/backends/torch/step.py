@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor, nn
@@ -30,7 +33,7 @@ class TorchStep:
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
         self.compiled = setting.compile == "compiled"
-        self.function = torch.compile(module, dynamic=False) if self.compiled else module
+        self.function: Callable[..., Tensor] = module
         trained = list(module.parameters())
         self.parameter_count = sum(p.numel() for p in trained)
         self.constant_count = sum(b.numel() for b in module.buffers())
@@ -67,7 +70,9 @@ class TorchStep:
     def compile(self) -> None:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
         if self.compiled:
-            self.wait(self())
+            with _empty_cache():
+                self.function = torch.compile(self.module, dynamic=False)
+                self.wait(self())
 
     def __call__(self) -> Tensor:
         """Outputs of a forward step, the loss of a train step."""
@@ -120,6 +125,22 @@ class TorchStep:
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
+
+
+@contextmanager
+def _empty_cache() -> Iterator[None]:
+    """Have torch.compile start from nothing: what an earlier cell left would hide its cost."""
+    names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
+    before = {name: os.environ.get(name) for name in names}
+    with tempfile.TemporaryDirectory(prefix="synthbench-", ignore_cleanup_errors=True) as folder:
+        os.environ.update({name: os.path.join(folder, name.lower()) for name in names})
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value
 
 
 def total_bytes(tensors: Iterable[Tensor]) -> int:

@@ -12,6 +12,7 @@ from synthbench.backends.jax.mixers.numerics import (
     attention_mask,
     masked_softmax,
     softmax,
+    zero_padded,
 )
 from synthbench.mixers.attention import Attention
 
@@ -28,7 +29,7 @@ def reference(
     logits = [components.logits(component, given) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
     weights = masked_softmax(mix(logits, p.get("alpha")), mask)
-    value = given.project("value")
+    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
     y = jnp.einsum("blhk,hkd->bld", heads, p["output"])

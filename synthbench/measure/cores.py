@@ -1,0 +1,123 @@
+"""The cores during a stretch of time: what else ran on them, and whether their clock fell."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+PROC = Path("/proc")
+SYSTEM = Path("/sys/devices/system/cpu")
+
+# What others took is told from this share of the cores' time on. The system counts busy time in
+# ticks of 10 ms a core, so that less than LEAST_SECONDS says nothing.
+OTHERS_SHARE = 0.05
+LEAST_SECONDS = 0.05
+CLOCK_FALL = 0.10  # of the fastest core's clock
+
+USER, NICE, SYSTEM_TIME, IRQ, SOFTIRQ, STEAL = 0, 1, 2, 5, 6, 7  # fields of /proc/stat, proc(5)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Running totals of some cores and of this process, and the clock at one moment."""
+
+    wall: float  # seconds
+    own: float  # CPU seconds of this process, all its threads and ended children
+    busy: float | None  # seconds in which any process ran on these cores; None: not readable
+    stolen: float  # seconds the hypervisor gave to others
+    preempted: int  # involuntary context switches of this process
+    heat_events: int  # times a core was throttled for its heat
+    megahertz: float | None  # of the fastest of these cores
+
+
+def read_cores(cores: Sequence[int], proc: Path = PROC, system: Path = SYSTEM) -> Reading:
+    """Read everything that this system tells; what it does not tell is None or zero."""
+    own = resource.getrusage(resource.RUSAGE_SELF)
+    ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy, stolen = _busy(cores, proc)
+    folders = [system / f"cpu{core}" for core in cores]
+    kilohertz = [_number(folder / "cpufreq/scaling_cur_freq") for folder in folders]
+    known = [value for value in kilohertz if value]
+    return Reading(
+        wall=time.perf_counter(),
+        own=own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime,
+        busy=busy,
+        stolen=stolen,
+        preempted=own.ru_nivcsw,
+        heat_events=sum(_number(f / "thermal_throttle/core_throttle_count") or 0 for f in folders),
+        megahertz=max(known) / 1000 if known else None,
+    )
+
+
+def judge_cores(before: Reading, after: Reading, cores: int) -> list[str]:
+    """A sentence for each thing that disturbed what ran on `cores` cores in between."""
+    warnings: list[str] = []
+    available = (after.wall - before.wall) * cores
+    allowed = max(OTHERS_SHARE * available, LEAST_SECONDS)
+    if before.busy is not None and after.busy is not None:
+        others = after.busy - before.busy - (after.own - before.own)
+        if others > allowed:
+            warnings.append(
+                f"another process was busy on the measured cores: {others:.2f} s of "
+                f"{available:.2f} core seconds ({others / available:.0%}); this one was "
+                f"preempted {after.preempted - before.preempted} times"
+            )
+    stolen = after.stolen - before.stolen
+    if stolen > allowed:
+        warnings.append(
+            f"the hypervisor took the measured cores away for {stolen:.2f} s of {available:.2f} "
+            f"core seconds ({stolen / available:.0%})"
+        )
+    if (events := after.heat_events - before.heat_events) > 0:
+        warnings.append(f"the measured cores were throttled for their heat {events} times")
+    earlier, later = before.megahertz, after.megahertz
+    if earlier and later and later < (1 - CLOCK_FALL) * earlier:
+        warnings.append(
+            f"the clock of the measured cores fell from {earlier:.0f} to {later:.0f} MHz"
+        )
+    return warnings
+
+
+class CoreWatch:
+    """Reads the cores on entering and leaving; `warnings` is filled in on leaving."""
+
+    def __init__(
+        self, cores: Sequence[int], read: Callable[[Sequence[int]], Reading] = read_cores
+    ) -> None:
+        self.cores, self.read = list(cores), read
+        self.warnings: list[str] = []
+
+    def __enter__(self) -> CoreWatch:
+        self.before = self.read(self.cores)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        after = self.read(self.cores)
+        self.warnings += judge_cores(self.before, after, len(self.cores))
+
+
+def _busy(cores: Sequence[int], proc: Path) -> tuple[float | None, float]:
+    """Seconds these cores were busy, and stolen from them, since the system started."""
+    try:
+        lines = (proc / "stat").read_text().splitlines()
+    except OSError:
+        return None, 0.0
+    names = {f"cpu{core}" for core in cores}
+    tick = os.sysconf("SC_CLK_TCK")
+    rows = [[int(x) for x in words[1:]] for line in lines if (words := line.split())[0] in names]
+    if len(rows) != len(names):
+        return None, 0.0
+    counted = (USER, NICE, SYSTEM_TIME, IRQ, SOFTIRQ)
+    busy = sum(row[field] for row in rows for field in counted)
+    return busy / tick, sum(row[STEAL] for row in rows) / tick
+
+
+def _number(path: Path) -> int | None:
+    with contextlib.suppress(OSError, ValueError):
+        return int(path.read_text())
+    return None

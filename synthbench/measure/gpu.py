@@ -1,0 +1,156 @@
+"""NVIDIA devices as their driver describes them: clocks, throttling, who else computes there."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+SLOWED_SHARE = 0.05  # of the time, from which on a slowed clock is told
+
+# Bits of nvmlDeviceGetCurrentClocksEventReasons that say a clock is held down.
+REASONS = {
+    0x04: "its power limit",
+    0x08: "a hardware slowdown",
+    0x20: "its heat (driver)",
+    0x40: "its heat (hardware)",
+    0x80: "the power supply",
+}
+
+
+@dataclass(frozen=True)
+class GpuReading:
+    """What a device tells at one moment; None or empty where its driver does not."""
+
+    wall: float  # seconds
+    slowed: dict[str, int]  # what slows it -> nanoseconds so far
+    reasons: int | None  # bits, at this moment
+    processes: frozenset[int]  # that compute on it
+
+
+def read_gpu(nvml: Any, handle: Any) -> GpuReading:
+    """Read a device through NVML."""
+    slowed = {}
+    for name, policy in (("its power limit", 0), ("its heat", 1)):
+        with contextlib.suppress(nvml.NVMLError):
+            slowed[name] = int(nvml.nvmlDeviceGetViolationStatus(handle, policy).violationTime)
+    reasons = None
+    with contextlib.suppress(nvml.NVMLError):
+        reasons = int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(handle))
+    processes: frozenset[int] = frozenset()
+    with contextlib.suppress(nvml.NVMLError):
+        running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+        processes = frozenset(int(process.pid) for process in running)
+    return GpuReading(time.perf_counter(), slowed, reasons, processes)
+
+
+def judge_gpu(before: GpuReading, after: GpuReading, own_pid: int) -> list[str]:
+    """A sentence for each thing that disturbed what ran on the device in between."""
+    warnings: list[str] = []
+    seconds = after.wall - before.wall
+    for name in before.slowed.keys() & after.slowed.keys():
+        share = (after.slowed[name] - before.slowed[name]) / 1e9 / seconds if seconds > 0 else 0.0
+        if share > SLOWED_SHARE:
+            warnings.append(f"the GPU's clock was held down by {name} for {share:.0%} of the time")
+    held = (before.reasons or 0) | (after.reasons or 0)
+    if not warnings:
+        names = [name for bit, name in REASONS.items() if held & bit]
+        warnings += [f"the GPU's clock was held down by {name}" for name in names]
+    # In a container the driver's process numbers are the host's, and this one is not among them:
+    # then one of them is this process.
+    seen = before.processes | after.processes
+    others = len(seen - {own_pid}) if own_pid in seen else len(seen) - 1
+    if others > 0:
+        plural = "process" if others == 1 else "processes"
+        warnings.append(f"{others} other {plural} had work on the GPU")
+    return sorted(warnings)
+
+
+class GpuWatch:
+    """Reads a device on entering and leaving; `warnings` is filled in on leaving.
+
+    Where there is no NVML, nothing is read and nothing is warned of.
+    """
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+        self.warnings: list[str] = []
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> GpuWatch:
+        self._nvml = self._stack.enter_context(open_nvml())
+        self._handle = None if self._nvml is None else handle_of(self._nvml, self.device)
+        if self._handle is not None:
+            self._before = read_gpu(self._nvml, self._handle)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        with self._stack:
+            if self._handle is not None:
+                after = read_gpu(self._nvml, self._handle)
+                self.warnings += judge_gpu(self._before, after, os.getpid())
+
+
+@contextlib.contextmanager
+def open_nvml() -> Iterator[Any]:
+    """The module pynvml, started; None where the package, the library or the driver is absent."""
+    try:
+        nvml = importlib.import_module("pynvml")
+        nvml.nvmlInit()
+    except Exception:  # a broken driver fails in any way
+        yield None
+        return
+    try:
+        yield nvml
+    finally:
+        nvml.nvmlShutdown()
+
+
+def handle_of(nvml: Any, device: str) -> Any:
+    """NVML's handle of cuda or cuda:N, as CUDA_VISIBLE_DEVICES numbers them; None without."""
+    index = int(device.partition(":")[2] or 0)
+    visible = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
+    try:
+        if not visible:
+            return nvml.nvmlDeviceGetHandleByIndex(index)
+        chosen = visible[index].strip()
+        if chosen.isdigit():
+            return nvml.nvmlDeviceGetHandleByIndex(int(chosen))
+        return nvml.nvmlDeviceGetHandleByUUID(chosen)
+    except (IndexError, nvml.NVMLError):
+        return None
+
+
+def nvidia_devices() -> list[dict[str, Any]]:
+    """Name, memory, driver, clocks and power limit of each device, where NVML is there to ask."""
+    with open_nvml() as nvml:
+        if nvml is None:
+            return []
+        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+        return [_describe(nvml, handle) for handle in handles]
+
+
+def _describe(nvml: Any, handle: Any) -> dict[str, Any]:
+    asked = {
+        "name": lambda: nvml.nvmlDeviceGetName(handle),
+        "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
+        "driver": nvml.nvmlSystemGetDriverVersion,
+        "cuda_driver": nvml.nvmlSystemGetCudaDriverVersion,
+        "sm_megahertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "sm_megahertz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_megahertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "memory_megahertz_max": lambda: nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "power_limit_watts": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
+        "persistence": lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
+    }
+    described: dict[str, Any] = {}
+    for name, ask in asked.items():
+        try:
+            described[name] = ask()
+        except nvml.NVMLError:  # not every device tells everything
+            described[name] = None
+    return described

@@ -1,0 +1,66 @@
+"""Whether times still change: the rule by which warm-up ends, and by which samples are stable.
+
+Steps are warm as soon as one of these holds:
+
+- the last CLOSE_STEPS lie within CLOSE of each other: no trend among them could matter;
+- the last TREND_STEPS show no trend: a Mann-Kendall test finds none at the 5% level, or what it
+  finds (the Theil-Sen slope) moves the time by less than DRIFT over all of them.
+
+Noise alone does not keep a step warming up; it is what the interval of the median is for. Samples
+are stable if they have no trend in the same sense, at the 1% level, from the first to the last.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+CLOSE_STEPS = 4
+CLOSE = 0.02
+TREND_STEPS = 8
+DRIFT = 0.02
+SAMPLES_DRIFT = 0.05
+MOST_COMPARED = 200  # all pairs are compared: of more steps, medians of neighbours stand for them
+
+WARM_Z = 1.645  # a one-sided 5%
+STABLE_Z = 2.576  # a two-sided 1%
+
+
+def is_warm(seconds: Sequence[float]) -> bool:
+    """Whether the last of these steps show that warm-up is over."""
+    last = seconds[-CLOSE_STEPS:]
+    if len(last) == CLOSE_STEPS and max(last) - min(last) <= CLOSE * float(np.median(last)):
+        return True
+    last = seconds[-TREND_STEPS:]
+    return len(last) == TREND_STEPS and not has_trend(last, WARM_Z, DRIFT)
+
+
+def is_stable(samples: Sequence[float]) -> bool:
+    """Whether samples show no trend from the first to the last; fewer than four show none."""
+    return len(samples) < CLOSE_STEPS or not has_trend(samples, STABLE_Z, SAMPLES_DRIFT)
+
+
+def has_trend(seconds: Sequence[float], z: float, drift: float) -> bool:
+    """Whether times rise or fall by more than `drift` of their median, significantly at `z`.
+
+    Mann 1945 and Kendall 1975, with the normal approximation and continuity correction.
+    """
+    x = _thinned(np.asarray(seconds, dtype=np.float64))
+    n = len(x)
+    earlier, later = np.triu_indices(n, 1)
+    difference = x[later] - x[earlier]
+    total = abs(float(np.sign(difference).sum()))
+    spread = math.sqrt(n * (n - 1) * (2 * n + 5) / 18)
+    if total - 1 <= z * spread:
+        return False
+    slope = float(np.median(difference / (later - earlier)))
+    return abs(slope) * (n - 1) > drift * float(np.median(x))
+
+
+def _thinned(x: np.ndarray) -> np.ndarray:
+    """At most MOST_COMPARED values: medians of blocks of neighbours."""
+    if len(x) <= MOST_COMPARED:
+        return x
+    return np.array([np.median(block) for block in np.array_split(x, MOST_COMPARED)])

@@ -1,0 +1,49 @@
+"""What the device gives at best, measured once a run, in a child of each framework's host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from synthbench.errors import SynthbenchError
+from synthbench.record import Ceiling
+from synthbench.run.client import Host
+from synthbench.run.progress import Observer
+from synthbench.suites.cell import Cell
+
+MEASURE = "synthbench.measure.ceiling:measure_ceiling"
+TIMEOUT_SECONDS = 120.0
+
+
+def measure_ceilings(
+    hosts: Mapping[str, Host], cells: Iterable[Cell], known: Sequence[Ceiling], observer: Observer
+) -> list[Ceiling]:
+    """The ceilings that cells need and that are not among `known`.
+
+    One that cannot be measured is told to the observer and left out: cells then have no
+    utilisation, and everything else.
+    """
+    have = {(ceiling.framework, ceiling.dtype, ceiling.device) for ceiling in known}
+    wanted = dict.fromkeys((cell.framework, cell.dtype, cell.device) for cell in cells)
+    found: list[Ceiling] = []
+    for framework, dtype, device in wanted:
+        if framework not in hosts or (framework, dtype, device) in have:
+            continue
+        request = {"framework": framework, "dtype": dtype, "device": device}
+        try:
+            ceiling: Ceiling = hosts[framework].call(MEASURE, request, TIMEOUT_SECONDS)
+        except SynthbenchError as error:
+            observer.note(f"no utilisation for {framework} {dtype} on {device}: {error}")
+            continue
+        found.append(ceiling)
+        for warning in ceiling.warnings:
+            observer.note(f"ceiling of {framework} {dtype} on {device}: {warning}")
+    return found
+
+
+def ceiling_for(cell: Cell, ceilings: Iterable[Ceiling]) -> Ceiling | None:
+    """The ceiling above which a cell cannot be: the best that any framework reached.
+
+    None where none was measured for its dtype and device.
+    """
+    fitting = [c for c in ceilings if (c.dtype, c.device) == (cell.dtype, cell.device)]
+    return max(fitting, key=lambda c: c.flops_per_second, default=None)

@@ -1,0 +1,129 @@
+"""What a GPU's driver tells, with a driver made up; no machine without one can try the real one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from synthbench.measure.gpu import (
+    GpuReading,
+    GpuWatch,
+    handle_of,
+    judge_gpu,
+    nvidia_devices,
+    read_gpu,
+)
+
+QUIET = GpuReading(10.0, {"its power limit": 0, "its heat": 0}, 0, frozenset({1}))
+
+
+class FakeError(Exception):
+    pass
+
+
+class FakeNvml:
+    """Two devices; what it cannot tell it refuses as NVML does."""
+
+    NVMLError = FakeError
+    NVML_CLOCK_SM, NVML_CLOCK_MEM = 1, 2
+
+    def __init__(self) -> None:
+        self.heat_nanoseconds = 0
+        self.open = 0
+
+    def nvmlInit(self) -> None:  # noqa: N802  the names are NVML's
+        self.open += 1
+
+    def nvmlShutdown(self) -> None:  # noqa: N802
+        self.open -= 1
+
+    def __getattr__(self, name: str) -> Any:
+        answers: dict[str, Any] = {
+            "nvmlDeviceGetCount": lambda: 2,
+            "nvmlDeviceGetHandleByIndex": lambda index: f"device {index}",
+            "nvmlDeviceGetHandleByUUID": lambda uuid: f"device of {uuid}",
+            "nvmlDeviceGetName": lambda handle: f"name of {handle}",
+            "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=80),
+            "nvmlDeviceGetViolationStatus": self._violation,
+            "nvmlDeviceGetCurrentClocksThrottleReasons": lambda handle: 0x1,  # idle
+            "nvmlDeviceGetComputeRunningProcesses": lambda handle: [
+                SimpleNamespace(pid=os.getpid())
+            ],
+            "nvmlDeviceGetClockInfo": lambda handle, kind: 1000 * kind,
+        }
+        return answers.get(name, self._refuse)
+
+    def _violation(self, handle: str, policy: int) -> SimpleNamespace:
+        return SimpleNamespace(violationTime=self.heat_nanoseconds if policy == 1 else 0)
+
+    def _refuse(self, *arguments: object) -> None:
+        raise FakeError("not supported")
+
+
+def test_a_quiet_device_gives_no_warning() -> None:
+    assert judge_gpu(QUIET, GpuReading(11.0, dict(QUIET.slowed), 0x1, frozenset({1})), 1) == []
+
+
+def test_a_clock_held_down_is_told_with_its_share_or_its_reason() -> None:
+    hot = GpuReading(12.0, {"its power limit": 0, "its heat": 500_000_000}, 0x40, frozenset({1}))
+    assert judge_gpu(QUIET, hot, 1) == [
+        "the GPU's clock was held down by its heat for 25% of the time"
+    ]
+    now = GpuReading(12.0, {}, 0x04, frozenset({1}))
+    assert judge_gpu(QUIET, now, 1) == ["the GPU's clock was held down by its power limit"]
+
+
+def test_others_on_the_device_are_counted_also_where_pids_are_the_hosts() -> None:
+    def seen(*pids: int) -> list[str]:
+        return judge_gpu(QUIET, GpuReading(11.0, {}, 0, frozenset({1, *pids})), own_pid=own)
+
+    own = 1
+    assert seen(2, 3) == ["2 other processes had work on the GPU"]
+    own = 999  # not among them: one of them is this process
+    assert seen() == []
+    assert seen(2) == ["1 other process had work on the GPU"]
+
+
+def test_a_watch_reads_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    watch = GpuWatch("cuda:1")
+    with watch:
+        nvml.heat_nanoseconds = 10**12
+    assert [warning.partition(" for ")[0] for warning in watch.warnings] == [
+        "the GPU's clock was held down by its heat"
+    ]
+    assert nvml.open == 0
+
+
+def test_without_a_driver_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setattr(nvml, "nvmlInit", nvml._refuse, raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    with GpuWatch("cuda") as watch:
+        pass
+    assert watch.warnings == []
+    assert nvidia_devices() == []
+
+
+def test_devices_are_described_as_far_as_they_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    first, second = nvidia_devices()
+    assert (first["name"], second["name"]) == ("name of device 0", "name of device 1")
+    assert (first["sm_megahertz"], first["memory_megahertz"]) == (1000, 2000)
+    assert first["power_limit_watts"] is None
+
+
+def test_the_device_is_the_one_that_cuda_means(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert handle_of(nvml, "cuda:1") == "device 1"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5f")
+    assert handle_of(nvml, "cuda") == "device 3"
+    assert handle_of(nvml, "cuda:1") == "device of GPU-5f"
+    assert handle_of(nvml, "cuda:2") is None
+    assert read_gpu(nvml, "device 0").reasons == 1

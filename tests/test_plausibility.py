@@ -1,0 +1,56 @@
+"""Numbers that cannot be true are refused with their reason, and true ones are not."""
+
+from __future__ import annotations
+
+import pytest
+
+from synthbench.measure.plausibility import ImplausibleError, require_plausible, step_flops
+from synthbench.record import Ceiling, Flops, Timing
+
+CEILING = Ceiling(
+    framework="torch", dtype="float32", device="cpu", flops_per_second=1e9, matrix_size=512,
+    bytes_per_second=1e10, seconds=1.0,
+)  # fmt: skip
+
+
+def timing(seconds: float, dispatch: float | None = None) -> Timing:
+    return Timing(
+        build_seconds=0, compile_seconds=0, first_step_seconds=0, warmup_steps=2,
+        samples=[seconds, seconds, 10 * seconds], clock="perf_counter, waited",
+        dispatch_seconds=dispatch,
+    )  # fmt: skip
+
+
+def flops(traced: int | None, formula: int | None = None) -> Flops:
+    return Flops(formula=formula, traced=traced, traced_tool="tool")
+
+
+def test_over_the_ceiling_is_refused_beyond_its_noise() -> None:
+    require_plausible("train", timing(1e-3), flops(1_000_000), CEILING)  # 100%
+    require_plausible("train", timing(1e-3), flops(1_090_000), CEILING)
+    with pytest.raises(ImplausibleError, match="120% of this device's best matrix-product rate"):
+        require_plausible("train", timing(1e-3), flops(1_200_000), CEILING)
+    require_plausible("train", timing(1e-3), flops(1_200_000), None)
+
+
+def test_under_dispatch_is_refused() -> None:
+    require_plausible("forward", timing(3e-6, dispatch=5e-6), None, CEILING)
+    with pytest.raises(ImplausibleError, match=r"2\.00 us, under half .*5\.00 us.*not waited for"):
+        require_plausible("forward", timing(2e-6, dispatch=5e-6), None, CEILING)
+
+
+def test_a_disturbed_ceiling_warns_and_refuses_nothing() -> None:
+    disturbed = CEILING.model_copy(update={"warnings": ["another process was busy"]})
+    (warning,) = require_plausible("train", timing(1e-3), flops(1_200_000), disturbed)
+    assert "120%" in warning
+    assert "disturbed" in warning
+    assert require_plausible("train", timing(1e-3), flops(1_000_000), disturbed) == []
+
+
+def test_a_formula_is_of_a_forward_pass_alone() -> None:
+    assert step_flops("forward", 100, None) == 100
+    assert step_flops("forward", 100, 90) == 90
+    assert step_flops("train", 100, None) is None
+    require_plausible("train", timing(1e-3), flops(None, 10**9), CEILING)
+    with pytest.raises(ImplausibleError):
+        require_plausible("forward", timing(1e-3), flops(None, 10**9), CEILING)
