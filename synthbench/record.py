@@ -84,6 +84,8 @@ class Measurements(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
+    form: str | None = None  # of the mixer, as built; None for a plug-in's own
+    choices: list[str] = []  # kernels that this form chose for this device and these shapes
     parameters: int | None = None  # counted by the framework
     constants: int | None = None
     declared_parameters: int | None = None  # from the declaration

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from synthbench.backends.base import MemoryPlan, TracedFlops
+from synthbench.backends.choices import tell
 from synthbench.errors import UnsupportedError
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.measure.prediction import TooLargeError
@@ -24,6 +25,7 @@ MEASURE = Measure(min_samples=4, min_seconds=1e-6, max_seconds=1.0)
 class FakeStep:
     """A step that is asked, not run; it writes down what it is asked."""
 
+    form: str | None = "fused"
     parameter_count, constant_count = 256, 3
     parameter_bytes, optimizer_bytes, batch_bytes, gradient_bytes = 1036, 500, 256, 100
     peak: int | None = 5000
@@ -33,9 +35,11 @@ class FakeStep:
         self.asked: list[str] = []
 
     def compile(self) -> None:
+        tell("compiled kernel")
         self.asked.append("compile")
 
     def __call__(self) -> str:
+        tell("eager kernel")
         self.asked.append("step")
         return f"step {self.asked.count('step')}"
 
@@ -116,6 +120,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert step.asked.count("step") == 1 + measured.timing.warmup_steps + len(
         measured.timing.samples
     )
+    assert (measured.form, measured.choices) == ("fused", ["compiled kernel", "eager kernel"])
     assert (measured.parameters, measured.constants) == (256, 3)
     assert measured.declared_parameters == 4 * 8 * 8
     assert measured.memory is not None

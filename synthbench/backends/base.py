@@ -72,6 +72,7 @@ class Step(Protocol):
     before the device is done: `wait` blocks until what the call returned is there.
     """
 
+    form: str | None  # of the mixer, as built: reference or fused; None for a plug-in's own
     parameter_count: int  # counted by the framework from what it built
     constant_count: int
     parameter_bytes: int  # trained and constant
@@ -203,12 +204,18 @@ def choose_form(twin: Any, form: str, name: str) -> Callable[..., Any]:
 
     Raises UnsupportedError where the form is not there.
     """
-    if form == "auto":
-        form = "fused" if hasattr(twin, "fused") else "reference"
+    form = resolve_form(twin, form)
     if not hasattr(twin, form):
         raise UnsupportedError(f"{name} has no form {form!r}; use form auto or reference")
     function: Callable[..., Any] = getattr(twin, form)
     return function
+
+
+def resolve_form(twin: Any, form: str) -> str:
+    """The form that is built where `form` is asked for: auto is fused where that exists."""
+    if form == "auto":
+        return "fused" if hasattr(twin, "fused") else "reference"
+    return form
 
 
 BACKENDS: dict[str, str] = {

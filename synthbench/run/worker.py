@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from synthbench.backends.base import Backend, MemoryPlan, Step
+from synthbench.backends.choices import listening
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory import ResidentMark, mark_resident
@@ -76,16 +77,20 @@ def measure_cell(
     build_seconds = time.perf_counter() - begin
     del start
     measured.parameters, measured.constants = step.parameter_count, step.constant_count
+    measured.form = step.form
 
     report("compiling", measured)
-    begin = time.perf_counter()
-    step.compile()
-    compile_seconds = time.perf_counter() - begin
+    with listening() as compiling:
+        begin = time.perf_counter()
+        step.compile()
+        compile_seconds = time.perf_counter() - begin
     if (plan := step.predict_memory()) is not None:
         foresee(plan, memory_there, measured, report)
 
     report("running the first steps", measured)
-    first_seconds = timed(step, step.wait)
+    with listening() as running:
+        first_seconds = timed(step, step.wait)
+    measured.choices = list(compiling | running)
 
     report("settling memory", measured)
     mark = mark_resident()

@@ -12,7 +12,7 @@ from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
 from synthbench.backends.jax import kernel
-from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy
+from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.backends.jax.step import JaxStep
@@ -122,7 +122,8 @@ def build(
     """Build the model with these start values and a step of `mode` on `batch`."""
     with precision(setting.dtype):
         module = load_model(model, start, setting)
-        return JaxStep(module, mode, setting, *to_arrays(batch, setting))
+        form = form_of(model.mixer, setting.form)
+        return JaxStep(module, mode, setting, *to_arrays(batch, setting), form)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:

@@ -11,7 +11,7 @@ import optax
 from flax import nnx
 from jax import Array, lax
 
-from synthbench.backends.base import choose_form
+from synthbench.backends.base import choose_form, resolve_form
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
@@ -108,6 +108,13 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module
     else:
         raise UnsupportedError(f"{mixer.name} has no jax(); it cannot run in JAX")
     return MixerModule(mixer.parameters(sizes), function, dtype)
+
+
+def form_of(mixer: Mixer, form: str) -> str | None:
+    """The form that `build_mixer` builds; None for a plug-in's own jax()."""
+    if type(mixer).jax is not Mixer.jax or mixer.name not in MIXERS:
+        return None
+    return resolve_form(MIXERS[mixer.name], form)
 
 
 def cross_entropy(outputs: Array, targets: Array, padding_mask: Array | None) -> Array:

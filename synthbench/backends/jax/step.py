@@ -32,11 +32,13 @@ class JaxStep:
         inputs: jax.Array,
         targets: jax.Array,
         padding_mask: jax.Array | None,
+        form: str | None = None,
     ) -> None:
         if setting.compile == "eager":
             raise UnsupportedError(
                 "jax runs op by op only for debugging; use compile: compiled for its cells"
             )
+        self.form = form
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.setting = setting

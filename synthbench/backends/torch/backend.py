@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
 from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
-from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy
+from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory
@@ -77,7 +77,8 @@ def build(
 ) -> TorchStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
     module = load_model(model, start, setting)
-    return TorchStep(module, mode, setting, *to_tensors(batch, setting))
+    form = form_of(model.mixer, setting.form)
+    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from synthbench.backends.base import choose_form
+from synthbench.backends.base import choose_form, resolve_form
 from synthbench.backends.torch.mixers.catalog import MIXERS
 from synthbench.backends.torch.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
@@ -104,6 +104,13 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Mod
     else:
         raise UnsupportedError(f"{mixer.name} has no torch(); it cannot run in PyTorch")
     return MixerModule(mixer.parameters(sizes), function, **factory)
+
+
+def form_of(mixer: Mixer, form: str) -> str | None:
+    """The form that `build_mixer` builds; None for a plug-in's own torch()."""
+    if type(mixer).torch is not Mixer.torch or mixer.name not in MIXERS:
+        return None
+    return resolve_form(MIXERS[mixer.name], form)
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor, padding_mask: Tensor | None) -> Tensor:

@@ -11,7 +11,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from synthbench.backends.base import Batch, MemoryPlan, Setting
-from synthbench.backends.torch.model import build_model
+from synthbench.backends.torch.model import build_model, form_of
 from synthbench.backends.torch.module import DTYPES, from_array
 from synthbench.backends.torch.step import TorchStep
 from synthbench.mixers.base import Array
@@ -41,7 +41,8 @@ def _plan(
 ) -> MemoryPlan | None:
     dtype = DTYPES[setting.dtype]
     module = build_model(model, setting.form, dtype=dtype, device=device)
-    step = TorchStep(module, mode, setting, *_empty(batch, dtype, device))
+    form = form_of(model.mixer, setting.form)
+    step = TorchStep(module, mode, setting, *_empty(batch, dtype, device), form)
     if step.optimizer is not None:
         made: Any = _MadeAdam(module)
         step.optimizer = made

@@ -27,8 +27,10 @@ class TorchStep:
         inputs: Tensor,
         targets: Tensor,
         padding_mask: Tensor | None,
+        form: str | None = None,
     ) -> None:
         self.module = module
+        self.form = form
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
