@@ -44,3 +44,7 @@ class ResultsError(SynthbenchError):
 
 class FrameworkMissingError(SynthbenchError):
     """A framework or a device that this environment does not have."""
+
+
+class PackageMissingError(SynthbenchError):
+    """An optional package that this environment does not have."""

@@ -27,6 +27,17 @@ def find_run(text: str, results: Path) -> Path:
     raise UnknownNameError("run", text, names | {run.parent.name for run in runs})
 
 
+def newest_run(results: Path) -> Path:
+    """The run below the results folder that began last; ResultsError where there is none."""
+    runs = list_runs(results)
+    if not runs:
+        raise ResultsError(
+            f"there is no run below {results}; make one with synthbench run --suite smoke, "
+            "or name their folder with --results"
+        )
+    return max(runs, key=lambda run: (read_info(run).started, run.name))
+
+
 def newest_unfinished(suite: str, device: str, results: Path) -> Path:
     """The newest run of a suite on a device that is not finished; ResultsError without one."""
     found: list[tuple[str, Path]] = []
