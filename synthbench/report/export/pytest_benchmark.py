@@ -104,12 +104,21 @@ def _machine(info: RunInfo) -> dict[str, Any]:
         "release": environment.get("platform"),
         "cpu": {
             "brand_raw": environment.get("cpu"),
-            "count": len(environment.get("cores") or ()) or None,
+            "count": environment.get("cpu_count") or len(environment.get("cores", ())),
         },
         "memory_bytes": environment.get("memory_bytes"),
         "nvidia": environment.get("nvidia"),
         "versions": environment.get("versions"),
     }
+
+
+def same_machine(machine_info: dict[str, Any], exported: dict[str, Any]) -> bool:
+    """Whether pytest-benchmark's own machine_info agrees with what an exported file knows."""
+    mine, theirs = (
+        (machine["python_version"], machine["cpu"].get("brand_raw"), machine["cpu"].get("count"))
+        for machine in (machine_info, exported)
+    )
+    return mine == theirs
 
 
 def _commit(info: RunInfo) -> dict[str, Any]:
