@@ -103,6 +103,7 @@ class SuiteFile(pytest.File):
     def __init__(self, *, plan: Plan, bench: Bench, **node: Any) -> None:
         super().__init__(**node)
         self.plan, self.bench = plan, bench
+        self.config.add_cleanup(bench.stop)  # where the session ends without its teardown
 
     def collect(self) -> Iterator[CellItem]:
         """An item for each cell, also for those that cannot exist: these are skipped."""

@@ -115,8 +115,9 @@ def _machine(info: RunInfo) -> dict[str, Any]:
 def same_machine(machine_info: dict[str, Any], exported: dict[str, Any]) -> bool:
     """Whether pytest-benchmark's own machine_info agrees with what an exported file knows."""
     mine, theirs = (
-        (machine["python_version"], machine["cpu"].get("brand_raw"), machine["cpu"].get("count"))
+        (machine.get("python_version"), cpu.get("brand_raw"), cpu.get("count"))
         for machine in (machine_info, exported)
+        for cpu in [machine.get("cpu") or {}]
     )
     return mine == theirs
 
