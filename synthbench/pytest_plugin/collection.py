@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 import pytest
 
@@ -138,14 +138,16 @@ class SuiteFile(pytest.File):
             benchmark.skipped = True  # until it is used: an interrupted cell has left it so
             if impossible is not None:
                 pytest.skip(f"{name}: unsupported: {impossible}")
-            chosen = [item.cell for item in self.session.items if self._owns(item)]
-            self.bench.start(chosen, timed=benchmark.enabled)
+            self.bench.start(self._chosen(), timed=benchmark.enabled)
             measure_item(self.bench, cell, name, benchmark, replay)
 
         return measure_cell
 
-    def _owns(self, item: pytest.Item) -> TypeGuard[CellItem]:
-        return isinstance(item, CellItem) and item.parent is self
+    def _chosen(self) -> list[Cell]:
+        """The cells that this session measures: deselected ones need no host."""
+        items = [item for item in self.session.items if isinstance(item, CellItem)]
+        own = {item.cell.id for item in items if item.parent is self}
+        return [cell for cell in self.plan.cells if cell.id in own]
 
     def teardown(self) -> None:
         """End the hosts."""
