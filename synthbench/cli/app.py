@@ -27,10 +27,10 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(tables)
-app.command()(export)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)
+app.command()(export)
 
 
 def _print_version(asked: bool) -> None:
