@@ -198,7 +198,7 @@ def compare(folder: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_records_of_the_first_version_are_exported() -> None:
+def test_the_committed_run_is_exported() -> None:
     content = json.loads(pytest_benchmark_text(read_run(REFERENCE)))
     assert len(content["benchmarks"]) + len(content["synthbench"]["left_out"]) == len(
         {record.id for record in read_run(REFERENCE).records}
