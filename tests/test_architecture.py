@@ -18,7 +18,7 @@ from synthbench.mixers import catalog
 ROOT = Path(__file__).resolve().parents[1]
 TWINS = ("torch", "jax")
 FRAMEWORKS = ("torch", "fvcore", "jax", "jaxlib", "flax", "optax")
-HEAVY = (*FRAMEWORKS, "pandas", "scipy", "rich", "typer", "yaml")
+HEAVY = (*FRAMEWORKS, "numpy", "pydantic", "pandas", "scipy", "rich", "typer", "yaml")
 
 
 def python(code: str, *, without: tuple[str, ...] = ()) -> str:
@@ -92,6 +92,18 @@ def test_the_public_api_needs_neither_framework() -> None:
 
 def test_importing_synthbench_loads_nothing_heavy() -> None:
     assert loaded_by("synthbench", HEAVY) == []
+
+
+def test_every_public_name_is_found_on_first_use() -> None:
+    python(
+        "import synthbench\n"
+        "assert set(synthbench.__all__) <= set(dir(synthbench))\n"
+        "assert all(getattr(synthbench, n).__name__ == n for n in synthbench.__all__)\n"
+        "assert not hasattr(synthbench, 'no_such_name')\n"
+        "from synthbench import *\n"
+        "assert issubclass(Mixer, object) and callable(apply)\n",
+        without=(*FRAMEWORKS, "pandas"),
+    )
 
 
 def test_the_command_line_loads_no_framework() -> None:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli import listing
+from synthbench.cli.export import export
 from synthbench.cli.output import complain
 from synthbench.cli.run import run
 from synthbench.cli.show import show
@@ -29,6 +30,7 @@ app.command()(tables)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)
+app.command()(export)
 
 
 def _print_version(asked: bool) -> None:
