@@ -129,6 +129,8 @@ class Attention(Mixer):
             for c in self.components
         ]
         mixed = mix(logits, p.get("alpha"))
+        if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+            mixed = mixed + p["position_bias"]
         weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
         value = zero_padded(project(x, p["value"], p.get("value_bias")), padding_mask)
         heads = np.einsum(

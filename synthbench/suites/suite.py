@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synthbench.errors import NotationError, UnknownNameError
+from synthbench.models.presets import PRESETS
 from synthbench.suites.settings import Settings
 from synthbench.suites.validation import explain
 
@@ -69,7 +70,7 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
     for kind in KINDS:
         override = sections.get(kind)
         try:
-            devices[kind] = _validated(deep_merge(base, override or {}))
+            devices[kind] = _validated(with_preset(deep_merge(base, override or {}), source))
         except ValidationError as error:
             incomplete = all(e["type"] == "missing" for e in error.errors())
             if override is None and sections and incomplete:
@@ -94,6 +95,18 @@ def deep_merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = deep_merge(merged[key], value) if both else value
     return merged
+
+
+def with_preset(content: dict[str, Any], source: str) -> dict[str, Any]:
+    """The content with the keys of `model.preset` below those that are given."""
+    model = content.get("model")
+    name = model.get("preset") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(name, str):
+        return content
+    if name not in PRESETS:
+        error = UnknownNameError("preset", name, PRESETS)
+        raise NotationError(f"{source}: model.preset: {error}")
+    return content | {"model": PRESETS[name].model() | model}
 
 
 def _validated(content: dict[str, Any]) -> Settings:
