@@ -16,7 +16,7 @@ from synthbench.measure.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.table import Marked, Value
-from synthbench.suites.cell import Cell
+from synthbench.suites.cell import MODEL_FIELDS, Cell
 
 FRAMEWORKS = ("torch", "jax")
 MODES = ("forward", "train")
@@ -80,7 +80,8 @@ class Grid:
             for name in fields:
                 length = cell.seq_len if name in _BY_LENGTH else None
                 variant = cell.variant if name in _BY_VARIANT else None
-                place = (name, cell.framework, length, variant)
+                label = cell.label if name in MODEL_FIELDS else None
+                place = (name, cell.framework, length, variant, label)
                 values.setdefault(place, set()).add(getattr(cell, name))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]

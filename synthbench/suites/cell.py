@@ -23,7 +23,15 @@ Compile = Literal["eager", "compiled"]
 
 # Fields younger than the first records: at its default, such a field leaves an id what it was.
 ADDED = (
-    "replica", "norm", "positions", "bias", "cross_heads", "cross_head_dim", "target_len", "labels",
+    "replica", "label", "norm", "positions", "bias", "cross_heads", "cross_head_dim", "target_len",
+    "labels",
+)  # fmt: skip
+
+
+# What a suite's model says; its label stands for them where there is one.
+MODEL_FIELDS = (
+    "model", "d_model", "heads", "head_dim", "max_len", "layers", "feed_forward", "vocabulary",
+    "norm", "positions", "bias", "cross_heads", "cross_head_dim", "target_len", "labels",
 )  # fmt: skip
 
 
@@ -57,6 +65,7 @@ class Cell(BaseModel):
     form: Form = "auto"
     compile: Compile
     seed: int = 0
+    label: str = ""  # the name of the model, in a suite that has several
     replica: NonNegativeInt = 0  # 1: the A/A twin of the cell that is equal in all else
 
     @cached_property

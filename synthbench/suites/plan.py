@@ -77,13 +77,15 @@ def make_plan(
     twin_of = _canonical_or_same(settings.baseline) if settings.measure.has_twins else None
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
-    sizes_of = _mixer_sizes(suite, settings.model.mixers)
-    for seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
-        lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form, axes.mode, names, chosen
-    ):
+    models = settings.models or {"": settings.model}
+    own_sizes = {label: _mixer_sizes(suite, model.mixers) for label, model in models.items()}
+    for label, seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
+        models, lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form, axes.mode,
+        names, chosen,
+    ):  # fmt: skip
         for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
-            model = settings.model
-            own = sizes_of.get(name, model)
+            model = models[label]
+            own = own_sizes[label].get(name, model)
             two = model.kind == "encoder_decoder"
             cell = Cell(
                 variant=name, framework=framework, mode=mode, seq_len=seq_len, batch=batch,
@@ -95,6 +97,7 @@ def make_plan(
                 cross_head_dim=model.head_dim if two else None,
                 target_len=model.target_len, labels=model.labels, dtype=dtype,
                 device=device, form=form, compile=compiled, seed=settings.measure.seed,
+                label=label,
             )  # fmt: skip
             reason = why_impossible(cell)
             if reason is not None:

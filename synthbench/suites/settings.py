@@ -95,6 +95,8 @@ class Settings(Section):
 
     axes: Axes
     model: ModelSection
+    models: dict[str, ModelSection] = {}
+    """Several, each under a name of the suite's choice, instead of `model`, which is the first."""
     measure: Measure = Measure()
     baseline: str = "V"  # the variant ratios are taken to
     margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters
