@@ -91,9 +91,9 @@ def test_twenty_steps_agree(kind: str, style: Style) -> None:
     start = start_values(model.parameters(), seed=1)
     batches = [padded(random_batch(model, 3, SOURCE, seed)) for seed in range(2)] * 10
     torch, jax = [
-        importlib.import_module(path).train_losses(
-            model, start, Setting(dtype="float64", compile=COMPILE[framework]), batches
-        )
+        importlib.import_module(path)
+        .train(model, start, Setting(dtype="float64", compile=COMPILE[framework]), batches)
+        .losses
         for framework, path in BACKENDS.items()
     ]
     np.testing.assert_allclose(torch, jax, rtol=0, atol=1e-8)

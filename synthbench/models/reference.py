@@ -14,16 +14,35 @@ if TYPE_CHECKING:
     from synthbench.models.model import Model, Stack
 
 
-def reference(model: Model, p: Tensors, inputs: Array, padding_mask: Array | None) -> Array:
-    """See `Model.reference`."""
+def weights(
+    model: Model, p: Tensors, inputs: Array, padding_mask: Array | None = None
+) -> dict[str, Array]:
+    """What each layer's mixer weighs (`Mixer.weights`): "encoder 0", "1", "mixer" -> weights.
+
+    Raises UnsupportedError for a mixer that weighs nothing.
+    """
+    watched: dict[str, Array] = {}
+    reference(model, p, inputs, padding_mask, watched)
+    return watched
+
+
+def reference(
+    model: Model,
+    p: Tensors,
+    inputs: Array,
+    padding_mask: Array | None,
+    watched: dict[str, Array] | None = None,
+) -> Array:
+    """See `Model.reference`; the weights of each layer are put into `watched`."""
     if not model.is_stack:
-        return mixed(model, below("mixer", p), inputs, padding_mask, bool(model.causal))
+        own = below("mixer", p)
+        return mixed(model, own, inputs, padding_mask, bool(model.causal), "mixer", watched)
     x = mask = source = source_mask = None
     tokens_and_masks = zip(model.split(inputs), model.split(padding_mask), strict=True)
     for stack, (tokens, mask) in zip(model.stacks, tokens_and_masks, strict=True):
-        own = below(stack.prefix.removesuffix("."), p) if stack.prefix else p
+        own = below(stack.prefix.removesuffix("."), p) if stack.prefix else dict(p)
         x = embedded(model, p, tokens)
-        x = run(model, stack, own, x, mask, source, source_mask)
+        x = run(model, stack, own, x, mask, source, source_mask, watched)
         source, source_mask = x, mask
     assert x is not None
     if model.kind == "classifier":
@@ -51,6 +70,7 @@ def run(
     mask: Array | None,
     source: Array | None,
     source_mask: Array | None,
+    watched: dict[str, Array] | None,
 ) -> Array:
     """One stack: its blocks, and the final norm."""
     kind = model.style.norm
@@ -60,7 +80,9 @@ def run(
     for layer in range(model.layers):
         block = below(f"blocks.{layer}", p)
         own = below("mixer", block) | bias
-        x = x + mixed(model, own, norm(x, block, "mixer_norm", kind), mask, stack.causal)
+        normal = norm(x, block, "mixer_norm", kind)
+        name = f"{stack.prefix.removesuffix('.')} {layer}".strip()
+        x = x + mixed(model, own, normal, mask, stack.causal, name, watched)
         if stack.cross:
             assert source is not None
             query = norm(x, block, "cross_norm", kind)
@@ -71,8 +93,19 @@ def run(
     return norm(x, p, "final_norm", kind)
 
 
-def mixed(model: Model, p: Tensors, x: Array, mask: Array | None, causal: bool) -> Array:
-    """The mixer's Y [B,L,d]."""
+def mixed(
+    model: Model,
+    p: Tensors,
+    x: Array,
+    mask: Array | None,
+    causal: bool,
+    name: str,
+    watched: dict[str, Array] | None,
+) -> Array:
+    """The mixer's Y [B,L,d]; what it weighs is put into `watched` under `name`."""
+    if watched is not None:
+        own = model.mixer.weights(p, x, model.sizes, padding_mask=mask, causal=causal)
+        watched[name] = own
     return model.mixer.reference(p, x, model.sizes, padding_mask=mask, causal=causal)
 
 
