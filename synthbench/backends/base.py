@@ -65,6 +65,14 @@ class DeviceInfo:
     description: str
 
 
+@dataclass(frozen=True)
+class Trained:
+    """The loss before each step, and every parameter and constant after the last."""
+
+    losses: list[float]
+    parameters: dict[str, Array]
+
+
 class Step(Protocol):
     """One built step (forward, or a whole train step) on one batch, ready to be called.
 
@@ -181,10 +189,10 @@ class Backend(Protocol):
     ) -> Gradients:
         """Outputs, loss and gradients of one batch at the start values."""
 
-    def train_losses(
+    def train(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-    ) -> list[float]:
-        """The loss before each of the Adam steps on `batches`, in turn."""
+    ) -> Trained:
+        """Adam steps on `batches`, in turn."""
 
 
 def check_declared(

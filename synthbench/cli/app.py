@@ -11,6 +11,7 @@ import typer
 
 from synthbench.cli import listing
 from synthbench.cli.export import export
+from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
 from synthbench.cli.run import run
 from synthbench.cli.show import show
@@ -27,6 +28,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(tables)
+app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)

@@ -27,6 +27,7 @@ from synthbench.measure.small import (
 )
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
+from synthbench.models.style import Style
 from synthbench.models.training import cross_entropy
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell
@@ -76,15 +77,32 @@ def collect(
 
 def parity_key(cell: Cell) -> str:
     """Cells with the same key share one check: length, batch and width do not change the code."""
-    return "|".join((cell.framework, cell.variant, cell.model, cell.dtype, cell.device,
-                     cell.form, cell.compile))  # fmt: skip
+    return "|".join((cell.framework, cell.variant, cell.model, cell.norm, cell.positions,
+                     str(cell.bias), cell.dtype, cell.device, cell.form, cell.compile))  # fmt: skip
+
+
+def small_stack(bare: Model, cell: Cell) -> Model:
+    """A small model of the cell's kind and style around a small mixer."""
+    if cell.model == "mixer":
+        return bare
+    return replace(
+        bare,
+        kind=cell.model,
+        causal=None,
+        layers=2,
+        feed_forward=24,
+        vocabulary=40,
+        style=Style(cell.norm, cell.positions, cell.bias),
+        cross_heads=2,
+        target_len=min(SHORTER - 2, bare.sizes.max_len) if cell.target_len else None,
+        labels=3 if cell.labels else None,
+    )
 
 
 def check_cell(backend: Backend, cell: Cell) -> Parity:
     """Check the cell's variant, model kind, dtype, device and form on a small input."""
     bare = small_model(cell.variant, head_dim=None if cell.head_dim is None else 8)
-    stack = {} if cell.model == "mixer" else {"layers": 2, "feed_forward": 24, "vocabulary": 40}
-    model = Model(cell.model, bare.mixer, bare.sizes, **stack)  # type: ignore[arg-type]
+    model = small_stack(bare, cell)
     model.check()
     start = random_parameters(model)
     batch = random_batch(model, 2, min(SHORTER, model.sizes.max_len))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -151,7 +152,8 @@ def measure_memory(
     seconds = timed(step, step.wait)
     if cell.device == "cpu":
         rise = mark.rise()
-        outputs = cell.batch * cell.seq_len * model.classes * np.dtype(np.float32).itemsize
+        targets = cell.batch * math.prod(model.targets_of(cell.seq_len))
+        outputs = targets * model.classes * np.dtype(np.float32).itemsize
         if rise == 0 and outputs >= SMALLEST_RISE_BYTES and not mark.zero_is_possible:
             raise ImplausibleError(
                 f"the resident set did not rise in a step whose outputs take {outputs} bytes"

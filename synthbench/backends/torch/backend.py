@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
 from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
@@ -21,7 +21,7 @@ from synthbench.models.model import Model
 __all__ = [
     "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
     "numerics", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train_losses", "version",
+    "train", "version",
 ]  # fmt: skip
 
 name = "torch"
@@ -150,14 +150,14 @@ def gradients(
     return Gradients(to_numpy(outputs), loss.item(), found)
 
 
-def train_losses(
+def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-) -> list[float]:
-    """The loss before each of the Adam steps on `batches`, in turn."""
+) -> Trained:
+    """Adam steps on `batches`, in turn."""
     module = load_model(model, start, setting)
     step = TorchStep(module, "train", setting, *to_tensors(batches[0], setting))
     losses = []
     for batch in batches:
         step.inputs, step.targets, step.padding_mask = to_tensors(batch, setting)
         losses.append(float(step()))
-    return losses
+    return Trained(losses, {n: to_numpy(t).copy() for n, t in named_tensors(module).items()})
