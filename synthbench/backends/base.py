@@ -184,6 +184,11 @@ class Backend(Protocol):
     ) -> Array:
         """Y [B,L,d] of a bare mixer, as a NumPy array (float32 for bfloat16)."""
 
+    def outputs(
+        self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+    ) -> Array:
+        """Outputs of a forward pass without gradients, as a forward step makes them."""
+
     def gradients(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
     ) -> Gradients:

@@ -122,10 +122,20 @@ def measure_cell(
         stable=steady.stable,
         dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )
+    measured.warnings += unchecked(measured)
     notes = count(step, measured, report)
     report("judging what was measured", measured)
     measured.warnings += require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
     return measured, notes
+
+
+def unchecked(measured: Measurements) -> list[str]:
+    """A warning where a kernel was timed that the parity check did not come by."""
+    if measured.parity is None or measured.parity.forward is None:
+        return []
+    missing = [choice for choice in measured.choices if choice not in measured.parity.choices]
+    told = ", ".join(missing)
+    return [f"parity was checked with other kernels than: {told}"] if missing else []
 
 
 def foresee(

@@ -184,6 +184,12 @@ def apply(
         return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
 
 
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of a forward pass, as a forward step makes them."""
+    with precision(setting.dtype):
+        return to_numpy(build(model, start, setting, "forward", batch)())
+
+
 def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:

@@ -131,6 +131,15 @@ def apply(
     return to_numpy(y)
 
 
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of the second of two forward passes, as a forward step makes them."""
+    module = load_model(model, start, setting)
+    step = TorchStep(module, "forward", setting, *to_tensors(batch, setting))
+    step.compile()
+    step()  # what it keeps for the next call is there
+    return to_numpy(step())
+
+
 def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:
