@@ -28,9 +28,11 @@ class TorchStep:
         targets: Tensor,
         padding_mask: Tensor | None,
         form: str | None = None,
+        reference: Callable[[], TorchStep] | None = None,
     ) -> None:
         self.module = module
         self.form = form
+        self.reference = reference  # makes the step whose FLOPs are the mixer's
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
@@ -101,10 +103,19 @@ class TorchStep:
         return None
 
     def traced_flops(self) -> TracedFlops:
-        """Forward: fvcore on the module; train: torch's counter on a whole step."""
+        """Forward: fvcore on the module; train: torch's counter on a whole step.
+
+        Of this project's own mixers the reference form is counted, whichever is timed.
+        """
+        step = self if self.reference is None else self.reference()
         if self.train:
-            return flops.trace_step(self)
-        return flops.trace_forward(self.module, (self.inputs, self.padding_mask))
+            return flops.trace_step(step)
+        try:
+            return flops.trace_forward(step.module, (step.inputs, step.padding_mask))
+        except TypeError:
+            if step is self:
+                raise
+            return flops.trace_step(step)  # PyTorch cannot trace a convolution without values
 
     def compiler_flops(self) -> float | None:
         """PyTorch's compiler counts none."""
