@@ -41,8 +41,9 @@ def _plan(
     model: Model, setting: Setting, mode: str, batch: Batch, device: torch.device
 ) -> MemoryPlan | None:
     step = empty_step(model, setting, mode, batch, device)
-    if not step.train:
-        step()  # it makes what is kept between calls
+    if not step.train or step.constant_count:
+        with torch.no_grad():
+            step.module(step.inputs, step.padding_mask)  # it makes what is kept between calls
     return step.memory_plan()
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch.mixers.kept import kept_bytes
 from synthbench.backends.torch.model import cross_entropy
 from synthbench.models.training import ADAM
 
@@ -68,8 +69,15 @@ class TorchStep:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of the gradients of the last step, held until the next one drops them."""
-        return total_bytes(p.grad for p in self.module.parameters() if p.grad is not None)
+        """Bytes of the gradients of the last step, held until the next one drops them, and of
+        weights kept between calls."""
+        gradients = (p.grad for p in self.module.parameters() if p.grad is not None)
+        return total_bytes(gradients) + self.kept_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of attention weights that a fused form keeps between calls."""
+        return kept_bytes([*self.module.parameters(), *self.module.buffers()])
 
     def compile(self) -> None:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
@@ -125,7 +133,8 @@ class TorchStep:
         """Storages a step makes, followed through an eager step; none when compiled."""
         if self.compiled:
             return None
-        resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        held = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        resident = held + self.kept_bytes
         return memory.plan(self, resident_bytes=resident)
 
     def reset_device_peak(self) -> None:
