@@ -15,10 +15,10 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers.blockwise import Pair
 from synthbench.backends.torch.mixers.convolutional import first_of_two
-from synthbench.backends.torch.mixers.numerics import Given, add_bias, windows, zero_padded
+from synthbench.backends.torch.mixers.numerics import Given, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
 from synthbench.mixers.attention import Component
-from synthbench.mixers.convolutional import BottleneckConv, ConvReluConv
+from synthbench.mixers.convolutional import BottleneckConv
 from synthbench.mixers.dense import Dense
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.factorized_random import FactorizedRandom
@@ -50,16 +50,6 @@ def bottleneck(component: Bottleneck, given: Given) -> Pair:
     return with_map(hidden, given.p["bottleneck.logits"], given.p.get("bottleneck.logits_bias"))
 
 
-def conv_relu_conv(component: ConvReluConv, given: Given) -> Pair:
-    """(windows of relu(conv1(X)), the second kernel), inside each head."""
-    name = "conv_relu_conv"
-    hidden = first_of_two(name, given)
-    w, H, k, _ = given.p[f"{name}.second"].shape
-    seen = windows(hidden.flatten(2), w, given.causal).reshape(*hidden.shape[:2], H, k * w)
-    kernel = given.p[f"{name}.second"].permute(1, 2, 0, 3).reshape(H, k * w, -1)
-    return with_map(seen.swapaxes(1, 2), kernel, given.p.get(f"{name}.second_bias"))
-
-
 def bottleneck_conv(component: BottleneckConv, given: Given) -> Pair:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
@@ -86,7 +76,6 @@ FEATURES: dict[str, Callable[[Any, Given], Pair]] = {
     "factorized_random": factorized_random,
     "dense": dense,
     "bottleneck": bottleneck,
-    "conv_relu_conv": conv_relu_conv,
     "bottleneck_conv": bottleneck_conv,
 }
 

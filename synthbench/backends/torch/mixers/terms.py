@@ -11,11 +11,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Term
 from synthbench.backends.torch.mixers.factorized_dense import factor
-from synthbench.backends.torch.mixers.numerics import Given, split_heads, windows, zero_padded
+from synthbench.backends.torch.mixers.numerics import Given, split_heads
 from synthbench.mixers.attention import Component
-from synthbench.mixers.convolutional import Conv
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.pointwise import Glu
 from synthbench.mixers.random import FixedRandom, Random
@@ -63,25 +63,11 @@ def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
     return made * torch.sigmoid(opened)
 
 
-def conv(component: Conv, given: Given, weight: Tensor | None) -> Term:
-    """Windows of X, the same for every head, times the kernel."""
-    kernel = given.p["conv.kernel"]  # [w,d,H,N]
-    x = zero_padded(given.x, given.padding_mask)
-    w, _, H, _ = kernel.shape
-    L = x.shape[1]
-    seen = windows(x, w, given.causal).flatten(2)[None]
-    kernel = kernel[..., :L].permute(2, 1, 0, 3).reshape(H, 1, -1, L)
-    bias = given.p.get("conv.kernel_bias")
-    whole = [kernel] if bias is None else [kernel, bias[:, None, None, :L]]
-    if weight is not None:
-        whole = [each * by_head(weight) for each in whole]
-    return Term(conv_rows, (seen,), tuple(whole))
-
-
-def conv_rows(keys: int, seen: Tensor, kernel: Tensor, *bias: Tensor) -> Tensor:
-    """Windows [1,b,l,f] times kernel [h,1,f,m]."""
-    rows = fold(seen.expand(kernel.shape[0], -1, -1, -1), kernel[..., :keys])
-    return rows + bias[0][..., :keys] if bias else rows
+def whole(component: Component, given: Given, weight: Tensor | None) -> Term:
+    """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
+    logits = components.logits(component, given)
+    logits = logits if weight is None else logits * weight[:, None, None]
+    return Term(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
 
 
 def fold(x: Tensor, weight: Tensor) -> Tensor:
@@ -99,7 +85,8 @@ TERMS: dict[str, Callable[[Any, Given, Tensor | None], Term]] = {
     "random": random,
     "fixed_random": random,
     "factorized_dense": factorized_dense,
-    "conv": conv,
+    "conv": whole,
+    "conv_relu_conv": whole,
     "glu": glu,
 }
 
