@@ -122,7 +122,7 @@ class _Logits:
         self, pair: Pair | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
     ) -> Tensor:
         """Softmax of the sum of the pair's product and the terms' rows, [h,b,l,m]."""
-        logits = self._sum(pair, rows, block)
+        logits = self._sum(pair, rows, block, own=self.causal or hidden is not None)
         lowest = torch.finfo(logits.dtype).min
         if hidden is not None:
             logits.masked_fill_(hidden[:, None, : block.keys], lowest)
@@ -132,20 +132,26 @@ class _Logits:
             logits[..., first:end].masked_fill_(later.triu_(1), lowest)
         return torch.softmax(logits, -1)
 
-    def _sum(self, pair: Pair | None, rows: Sequence[Tensor], block: _Block) -> Tensor:
-        """A sum [h,b,l,m] that may be written over."""
-        if pair is None:
-            first, *rows = rows
-            total = first.detach().expand(-1, self.batch, -1, -1).clone(
-                memory_format=torch.contiguous_format
-            )
-        else:
+    def _sum(
+        self, pair: Pair | None, rows: Sequence[Tensor], block: _Block, *, own: bool
+    ) -> Tensor:
+        """The sum [h,b,l,m]; `own`: in memory that may be written over."""
+        total = None
+        if pair is not None:
             query, key = block.rows(pair[0]), block.seen(pair[1])
             total = _product(query, key.mT)
-            if total.shape[1] < self.batch:
-                total = total.expand(-1, self.batch, -1, -1).contiguous()
         for each in rows:
-            total += each.detach()
+            if total is None:
+                total = each.detach()
+            elif total.shape[1] < each.shape[1] or (pair is None and each is rows[1]):
+                total = total + each.detach()
+            else:
+                total += each.detach()
+        assert total is not None
+        if total.shape[1] < self.batch:
+            total = total.expand(-1, self.batch, -1, -1).contiguous()
+        elif own and pair is None and len(rows) == 1:
+            total = total.clone()
         return total
 
 

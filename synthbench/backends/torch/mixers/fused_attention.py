@@ -14,12 +14,11 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from synthbench.backends.choices import tell
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
 from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.kept import keeps, kept_weights
-from synthbench.backends.torch.mixers.numerics import Given, add_bias, softmax, zero_padded
+from synthbench.backends.torch.mixers.numerics import Given, add_bias, choose, softmax, zero_padded
 from synthbench.backends.torch.mixers.terms import term_of
 from synthbench.mixers.attention import Attention
 
@@ -160,9 +159,3 @@ def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
 def exists(x: Tensor) -> bool:
     """Whether a tensor has values, to look at now."""
     return not (x.is_meta or isinstance(x, FakeTensor) or torch.compiler.is_compiling())
-
-
-def choose(kernel: str) -> None:
-    """Tell which kernel is used."""
-    if not torch.compiler.is_compiling():
-        tell(kernel)

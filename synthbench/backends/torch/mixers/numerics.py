@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synthbench.backends.choices import tell
 from synthbench.mixers.convolution import padding
 
 
@@ -105,3 +106,8 @@ def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor
     channels_first = F.pad(x, (0, 0, before, after)).swapaxes(1, 2)
     y = F.conv1d(channels_first, kernel.permute(2, 1, 0), groups=groups)
     return y.swapaxes(1, 2)
+
+def choose(kernel: str) -> None:
+    """Tell which kernel is used."""
+    if not torch.compiler.is_compiling():
+        tell(kernel)
