@@ -55,6 +55,14 @@ class Model:
         """How many classes the outputs are logits over."""
         return self.vocabulary if self.is_stack and self.vocabulary else self.sizes.d_model
 
+    @property
+    def needed_share(self) -> float:
+        """The share of `flops` that no exact implementation can do without.
+
+        A causal product counts in full, and half of it is hidden.
+        """
+        return self.mixer.needed_share * (0.5 if self.causal else 1.0)
+
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
         self.mixer.check(self.sizes, causal=bool(self.causal))

@@ -29,6 +29,8 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
         return None
     try:
         with _DeviceIndependent():
+            if torch.device(setting.device).type != "cpu":  # fused forms choose by the device
+                raise _DeviceMattersError
             return _plan(model, setting, mode, batch, torch.device("meta"))
     except (_DeviceMattersError, RuntimeError):
         # Ten times as slow, but it takes the kernels of the device, and knows every operation.

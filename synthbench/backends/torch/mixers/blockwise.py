@@ -78,9 +78,11 @@ class _Block:
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
     """Blocks of queries; where causal, only the keys that one of them sees."""
     queries = min(QUERIES, length)
-    together = max(1, LOGITS.get(device, LOGITS["cuda"]) // (batch * queries * length))
+    together = max(1, LOGITS.get(device, LOGITS["cpu"]) // (batch * queries * length))
     return [
-        _Block(slice(head, min(head + together, heads)), slice(start, end), end if causal else length)
+        _Block(
+            slice(head, min(head + together, heads)), slice(start, end), end if causal else length
+        )
         for head in range(0, heads, together)
         for start in range(0, length, queries)
         for end in [min(start + queries, length)]

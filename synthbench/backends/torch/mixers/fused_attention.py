@@ -20,7 +20,7 @@ from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_fe
 from synthbench.backends.torch.mixers.kept import keeps, kept_weights
 from synthbench.backends.torch.mixers.numerics import Given, add_bias, choose, softmax, zero_padded
 from synthbench.backends.torch.mixers.terms import term_of
-from synthbench.mixers.attention import Attention
+from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
@@ -64,7 +64,7 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
     return heads.permute(1, 2, 0, 3)
 
 
-Parts = list[tuple[object, Tensor | None]]
+Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
 
 
 def split(parts: Parts, given: Given) -> tuple[Pair | None, list[Term]]:
@@ -94,14 +94,14 @@ def flash(pair: Pair, value: Tensor, given: Given) -> Tensor:
     """
     choose("scaled_dot_product_attention")
     query, key = pair
-    B, L, _, k = value.shape
+    B, k = value.shape[0], value.shape[-1]
     if given.padding_mask is not None:
         hidden = torch.where(given.padding_mask, 0.0, HIDDEN).to(key.dtype)
         hidden = hidden[:, None, :, None].expand(-1, key.shape[1], -1, -1)
         key = torch.cat([key.expand(B, -1, -1, -1), hidden], -1)
         query = torch.cat([query, query.new_ones(*query.shape[:3], 1)], -1)
     features = max(k, query.shape[-1])
-    if value.device.type != "cpu":
+    if value.device.type == "cuda":
         features = -(-features // 8) * 8
     query, key = (pad_features(x, features).expand(B, -1, -1, -1) for x in (query, key))
     heads = F.scaled_dot_product_attention(
@@ -119,9 +119,7 @@ def by_blocks(
     return blockwise.attend(pair, terms, value, mask, causal)
 
 
-def shared(
-    value: Tensor, given: Given, product: Callable[[Tensor], Tensor]
-) -> Tensor | None:
+def shared(value: Tensor, given: Given, product: Callable[[Tensor], Tensor]) -> Tensor | None:
     """Weights that are the same for every example times the values [B,L,H,k] side by side.
 
     `product` takes [H,1,L,c] to weights times it. Padded keys have values of zero; what they weigh

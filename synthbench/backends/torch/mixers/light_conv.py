@@ -44,10 +44,10 @@ def fused(
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
     kernel = softmax(p["kernel"], axis=-1)
     channels = u.shape[-1] // kernel.shape[0]
-    if u.device.type == "cpu" and mixer.width <= WIDEST_SHIFTED:
+    if u.device.type != "cuda" and mixer.width <= WIDEST_SHIFTED:
         choose("shifted sums")
         return output(p, shifted(u, kernel, causal))
-    if u.device.type == "cpu" and channels >= banded.LEAST_CHANNELS:
+    if u.device.type != "cuda" and channels >= banded.LEAST_CHANNELS:
         choose(f"banded product, blocks of {banded.block_of(mixer.width)}")
         return output(p, banded.static(u, kernel, causal))
     choose("grouped convolution")

@@ -107,6 +107,7 @@ def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor
     y = F.conv1d(channels_first, kernel.permute(2, 1, 0), groups=groups)
     return y.swapaxes(1, 2)
 
+
 def choose(kernel: str) -> None:
     """Tell which kernel is used."""
     if not torch.compiler.is_compiling():
