@@ -107,6 +107,7 @@ def test_nan_at_padded_positions_goes_nowhere(variant: str) -> None:
     start = {name.removeprefix("mixer."): value for name, value in random_parameters(model).items()}
     options: dict[str, Any] = {
         "heads": 4, "max_len": N, "dtype": "float64", "padding_mask": mask, "form": "fused",
+        "framework": "torch",
     }  # fmt: skip
     clean, hidden = (synthbench.apply(variant, start, v, **options) for v in (x, poisoned))
     np.testing.assert_allclose(hidden[mask], clean[mask], rtol=1e-12, atol=1e-12)
