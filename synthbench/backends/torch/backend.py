@@ -14,7 +14,7 @@ from synthbench.backends.torch.model import build_mixer, build_model, cross_entr
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory, reference_step
-from synthbench.backends.torch.step import TorchStep
+from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
@@ -139,7 +139,7 @@ def gradients(
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
-    function = torch.compile(module, dynamic=False) if setting.compile == "compiled" else module
+    function = compiled(module) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
     outputs = function(inputs, mask)
     loss = cross_entropy(outputs, targets, mask)

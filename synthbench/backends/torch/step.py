@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.kept import kept_bytes
 from synthbench.backends.torch.model import cross_entropy
 from synthbench.models.training import ADAM
@@ -83,7 +84,7 @@ class TorchStep:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
         if self.compiled:
             with _empty_cache():
-                self.function = torch.compile(self.module, dynamic=False)
+                self.function = compiled(self.module)
                 self.wait(self())
 
     def __call__(self) -> Tensor:
@@ -147,6 +148,13 @@ class TorchStep:
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
+
+
+def compiled(module: nn.Module) -> Callable[..., Tensor]:
+    """The module under torch.compile, but for what it would break."""
+    blockwise.run_eagerly()
+    function: Callable[..., Tensor] = torch.compile(module, dynamic=False)
+    return function
 
 
 @contextmanager

@@ -50,10 +50,19 @@ def attend(
     query, key = pair if pair is not None else (None, None)
     tensors = [t for term in terms for t in (*term.by_query, *term.whole)]
     hidden = None if key_mask is None else ~key_mask
-    attended: Tensor = _Blockwise.apply(  # type: ignore[no-untyped-call]
-        tuple(terms), hidden, causal, query, key, value, *tensors
-    )
+    return _run(tuple(terms), hidden, causal, query, key, value, *tensors)
+
+
+def _run(*args: Any) -> Tensor:
+    attended: Tensor = _Blockwise.apply(*args)  # type: ignore[no-untyped-call]
     return attended
+
+
+def run_eagerly() -> None:
+    """Have torch.compile leave `attend` as it is: it cannot follow gradients within gradients."""
+    global _run
+    if not hasattr(_run, "_torchdynamo_disable"):  # a decorator would import its compiler at once
+        _run = torch.compiler.disable(_run)
 
 
 @dataclass(frozen=True)
