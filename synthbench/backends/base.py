@@ -86,7 +86,7 @@ class Step(Protocol):
     parameter_bytes: int  # trained and constant
     optimizer_bytes: int
     batch_bytes: int
-    gradient_bytes: int  # gradients still held when a step is over
+    gradient_bytes: int  # gradients, and weights kept for the next call, held when a step is over
 
     def compile(self) -> None:
         """Trace and compile for this batch's shapes; nothing in an eager framework."""

@@ -110,6 +110,8 @@ class Mixer:
     label: ClassVar[str | None] = None
     equation: ClassVar[str] = ""
     source: ClassVar[str] = ""
+    # The share of `flops` that an exact implementation cannot do without: none is faster.
+    needed_share: ClassVar[float] = 1.0
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         """Declare every parameter by name; a dot in a name makes a submodule."""

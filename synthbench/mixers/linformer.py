@@ -25,6 +25,8 @@ class Linformer(Mixer):
         "K' = key_projection[:L]^T X key, V' = value_projection[:L]^T X value"
     )
     source: ClassVar[str] = "Wang et al. 2020 (arXiv 2006.04768), eq. 7"
+    # Compressed before they are projected, keys and values need no projection of all positions.
+    needed_share: ClassVar[float] = 0.5
 
     rank: int = 32
     sharing: str = "none"  # none, or kv: one projection for keys and values

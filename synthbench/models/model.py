@@ -110,6 +110,14 @@ class Model:
         default = self.sizes.head_dim if self.cross_heads is None else self.sizes.d_model // heads
         return CrossAttention(self.sizes.d_model, heads, self.cross_head_dim or default)
 
+    @property
+    def needed_share(self) -> float:
+        """The share of `flops` that no exact implementation can do without.
+
+        A causal product counts in full, and half of it is hidden.
+        """
+        return self.mixer.needed_share * (0.5 if self.causal else 1.0)
+
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
         for causal in {bool(self.causal)} | {stack.causal for stack in self.stacks}:

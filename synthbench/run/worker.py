@@ -125,7 +125,9 @@ def measure_cell(
     measured.warnings += unchecked(measured)
     notes = count(step, measured, report)
     report("judging what was measured", measured)
-    measured.warnings += require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
+    measured.warnings += require_plausible(
+        cell.mode, measured.timing, measured.flops, ceiling, needed_share=model.needed_share
+    )
     return measured, notes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +13,8 @@ from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.precision import full_precision, numerics
-from synthbench.backends.torch.prediction import predict_memory
-from synthbench.backends.torch.step import TorchStep
+from synthbench.backends.torch.prediction import predict_memory, reference_step
+from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer, Sizes
 from synthbench.models.model import Model
@@ -78,7 +79,9 @@ def build(
     """Build the model with these start values and a step of `mode` on `batch`."""
     module = load_model(model, start, setting)
     form = form_of(model.mixer, setting.form)
-    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form)
+    # A plug-in's own module may need values to run.
+    own = None if form is None else partial(reference_step, model, setting, mode, batch)
+    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form, own)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
@@ -145,7 +148,7 @@ def gradients(
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
-    function = torch.compile(module, dynamic=False) if setting.compile == "compiled" else module
+    function = compiled(module) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
     outputs = function(inputs, mask)
     loss = cross_entropy(outputs, targets, mask)
