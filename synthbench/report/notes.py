@@ -51,17 +51,18 @@ def context_of(run: Run, grid: Grid) -> Context:
         lines.append(
             f"Marked {MARK}: something disturbed the cell while it was timed, see warnings."
         )
-    baseline = _canonical(str(run.info.settings.get("baseline", "V")))
+    baseline = named(str(run.info.settings.get("baseline", "V")))
     return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
 
 
 def variant_order(info: RunInfo) -> list[str]:
     """The variants in the order of the suite, then those every suite knows."""
     asked = info.settings.get("axes", {}).get("variant", [])
-    return list(dict.fromkeys(map(_canonical, [*map(str, asked), *SHOWCASE])))
+    return list(dict.fromkeys(map(named, [*map(str, asked), *SHOWCASE])))
 
 
-def _canonical(variant: str) -> str:
+def named(variant: str) -> str:
+    """The canonical notation of a variant, or its text as it is where that cannot be read."""
     try:
         return canonical(variant)
     except SynthbenchError:  # of a plug-in that is not loaded to read results
