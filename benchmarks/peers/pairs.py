@@ -32,8 +32,7 @@ class Pair:
     variant: str
     peer: str
 
-    @property
-    def name(self) -> str:
+    def __str__(self) -> str:
         """How --pairs finds it."""
         return f"{self.framework} {self.variant} / {self.peer}"
 
@@ -85,9 +84,9 @@ SAME_AT_FIRST_ONLY = ("transformers T5Attention",)
 
 def choose_pairs(wanted: str | None) -> list[Pair]:
     """The pairs whose name holds the text; UnknownNameError where there is none."""
-    found = [pair for pair in PAIRS if wanted is None or wanted in pair.name]
+    found = [pair for pair in PAIRS if wanted is None or wanted in str(pair)]
     if not found:
-        raise UnknownNameError("pair", wanted or "", [pair.name for pair in PAIRS])
+        raise UnknownNameError("pair", wanted or "", map(str, PAIRS))
     return found
 
 
