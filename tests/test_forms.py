@@ -80,6 +80,11 @@ def test_a_form_without_numbers_is_named() -> None:
     assert value(table, "time ratio", variant="V") == "fused unsupported"
     assert value(table, "memory ratio", variant="V") == "fused unsupported"
     assert value(table, "util % fused", variant="V") == "unsupported"
+    row = {"setting": "form=fused", "variant": "V"}
+    assert (
+        value(made([record(plain, form="reference"), absent])["choices"], "form", **row)
+        == "unsupported"
+    )
     table = made([record(plain, outcome="oom", reason="full"), record(fused)])["forms"]
     assert value(table, "time verdict", variant="V") == "reference oom"
 

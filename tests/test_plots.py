@@ -132,6 +132,9 @@ def test_a_run_of_both_forms_shows_the_fused_one() -> None:
     assert "Setting: form=fused." in str(spec(run)["title"])
     assert "Setting: form=reference." in str(spec(run, setting="form=reference")["title"])
     assert len(drawn(run)[0]["line cost"]) == 9
+    plain = [r for r in found if r.cell.form == "reference"]
+    absent = record(cell("V", "torch", "train", 128, form="fused"), outcome="unsupported")
+    assert "Setting: form=reference." in str(spec(run_of([*plain, absent]))["title"])
     with pytest.raises(UnknownNameError, match="form=fused, form=reference"):
         spec(run, setting="form=auto")
 

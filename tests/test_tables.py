@@ -403,6 +403,20 @@ def test_the_terminal_form_fits_its_width(tables: dict[str, Table]) -> None:
     assert any("quarantined" in line for line in rows)
 
 
+def test_a_long_text_wraps_before_a_key_is_cut() -> None:
+    reason = "attention has no form 'fused'; use form auto or reference."
+    cells = [
+        record(cell("D(tie_query=true)+V", "torch", "train", 64, form="reference")),
+        record(cell("D(tie_query=true)+V", "torch", "train", 64, form="fused"),
+               outcome="unsupported", reason=reason),
+    ]  # fmt: skip
+    out = io.StringIO()
+    print_tables(Console(file=out, width=100), [made(cells)["outcomes"]])
+    assert out.getvalue().count("form=fused  D(tie_query=true)+V  torch") == 2
+    assert max(map(len, out.getvalue().splitlines())) <= 100
+    assert "reference." in out.getvalue()
+
+
 def made_run(folder: Path) -> Path:
     create_run(folder, info())
     for one in all_records():

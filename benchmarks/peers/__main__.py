@@ -36,7 +36,7 @@ def main(
         list[str], typer.Option(help="These lengths, by comma.", show_default="512 to 4096")
     ] = [],  # noqa: B006  typer reads the default, nothing changes it
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch.", show_default="2; 1 at 4096")
+        int | None, typer.Option(min=1, help="Batch.", show_default="2; 1 from 2048")
     ] = None,
     d_model: Annotated[int, typer.Option(min=1, help="Channels.")] = 512,
     heads: Annotated[int, typer.Option(min=1, help="Heads.")] = 8,
@@ -46,7 +46,7 @@ def main(
         int | None, typer.Option(min=1, help="Cores.", show_default="all usable")
     ] = None,
     seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 1.0,
-    limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 6.0,
+    limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 4.0,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder; one that has samples is gone on with.", show_default="by date"),

@@ -41,7 +41,7 @@ class Budget:
 
     turns: int = 7
     seconds: float = 1.0
-    limit: float = 6.0
+    limit: float = 4.0
 
 
 def measure(
@@ -78,9 +78,10 @@ def measure(
         reason = f"{sample.compared} differ by {sample.difference:.1e} of the largest"
         return refused(sample, reason)
 
-    peaks, falls = [], []
+    peaks, falls, warm = [], [], 0.0
     for step, other, before in ((ours, theirs, first), (theirs, ours, first_of_theirs)):
-        peak, after, sample.memory_method = memory(step, other, device)
+        peak, after, seconds, sample.memory_method = memory(step, other, device)
+        warm += seconds
         peaks.append(peak)
         falls.append(before - after)
     if mode == "train" and peer not in SAME_AT_FIRST_ONLY:
@@ -91,7 +92,7 @@ def measure(
     del first, first_of_theirs, falls
 
     watch = Watch(device)
-    samples = take_turns(steps, Budget(**budget), watch)
+    samples = take_turns(steps, Budget(**budget), watch, warm)
     sample.ours, sample.theirs = (
         Side(samples=own, peak_bytes=peak) for own, peak in zip(samples, peaks, strict=True)
     )
@@ -145,22 +146,24 @@ def refused(sample: Sample, reason: str) -> dict[str, Any]:
     return sample.model_copy(update={"outcome": "differs", "reason": reason}).model_dump()
 
 
-def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, str]:
-    """Peak bytes of one step, what it gave, and how the peak was taken.
+def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, float, str]:
+    """Peak bytes of one step, what it gave, its seconds, and how the peak was taken.
 
     It must not be the first step. What the other side holds in the same process is taken off.
     """
-    if device == "cpu":
-        mark = mark_resident()
-        produced = run(step)
-        return held(step) + mark.rise(), produced, mark.description
+    mark = mark_resident() if device == "cpu" else None
     step.reset_device_peak()
+    begin = time.perf_counter()
     produced = run(step)
-    if (plan := step.memory_plan()) is not None and step.predict_memory() is not None:
-        return plan.peak_bytes, produced, plan.tool  # jax: its allocator keeps one peak for ever
+    seconds = time.perf_counter() - begin
+    if mark is not None:
+        return held(step) + mark.rise(), produced, seconds, mark.description
+    if (plan := step.predict_memory()) is not None:  # jax: its allocator keeps one peak for ever
+        return plan.peak_bytes, produced, seconds, plan.tool
     peak = step.device_peak_bytes()
     own = None if peak is None else peak - held(other)
-    return own, produced, "peak of the device's allocator, less what the other side holds"
+    method = "peak of the device's allocator, less what the other side holds"
+    return own, produced, seconds, method
 
 
 def held(step: Step) -> int:
@@ -169,26 +172,29 @@ def held(step: Step) -> int:
 
 
 def take_turns(
-    steps: Sequence[Step], budget: Budget, watch: Watch
+    steps: Sequence[Step], budget: Budget, watch: Watch, warm: float
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each side's steps; who goes first changes with each turn."""
+    """Seconds of each side's steps; who goes first changes with each turn.
+
+    `warm` seconds of warm-up are behind both sides already.
+    """
     gc.collect()
     gc.disable()
-    begin = time.perf_counter()
-    warm = 0.0
-    while warm < WARM_SECONDS:
-        warm += sum(timed(step, step.wait) for step in steps)
     samples: tuple[list[float], list[float]] = ([], [])
-    spent = 0.0
-    with watch:
-        for turn in range(MOST):
-            for side in (0, 1) if turn % 2 == 0 else (1, 0):
-                seconds = timed(steps[side], steps[side].wait)
-                samples[side].append(round(seconds, 9))
-                spent += seconds
-            enough = turn + 1 >= budget.turns and spent >= budget.seconds
-            late = turn + 1 >= FEWEST and time.perf_counter() - begin >= budget.limit
-            if enough or late:
-                break
-    gc.enable()
+    spent, begin = 0.0, time.perf_counter()
+    try:
+        while warm < WARM_SECONDS:
+            warm += sum(timed(step, step.wait) for step in steps)
+        with watch:
+            for turn in range(1, MOST + 1):
+                for side in (0, 1) if turn % 2 else (1, 0):
+                    seconds = timed(steps[side], steps[side].wait)
+                    samples[side].append(round(seconds, 9))
+                    spent += seconds
+                enough = turn >= budget.turns and spent >= budget.seconds
+                late = turn >= FEWEST and time.perf_counter() - begin >= budget.limit
+                if enough or late:
+                    break
+    finally:
+        gc.enable()
     return samples

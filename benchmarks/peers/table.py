@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers import samples
-from benchmarks.peers.pairs import AIMS, NOT_SLOWER, NOTES, PAIRS, REFERENCE, TEXTBOOK
+from benchmarks.peers.pairs import (
+    AIMS,
+    IN_TORCH_ONLY,
+    NOT_SLOWER,
+    NOTES,
+    PAIRS,
+    REFERENCE,
+    TEXTBOOK,
+)
 from benchmarks.peers.samples import Sample
 from synthbench.measure.statistics import Interval, ratio_interval
 from synthbench.report.markup import csv_text, markdown_section
@@ -127,8 +135,10 @@ def summary(found: Sequence[Sample]) -> str:
     lines += [f"- slower: {in_words(one)}: {shown(timed[one.place])}" for one in slower]
     lines += [f"- {one.outcome}: {in_words(one)}: {one.reason}" for one in others]
     for one in found:
-        aim = AIMS.get(one.variant)
-        if one.peer == REFERENCE and one.framework == "torch" and aim and one.place in timed:
+        if one.peer != REFERENCE or one.place not in timed or one.variant not in AIMS:
+            continue
+        if one.framework == "torch" or one.variant not in IN_TORCH_ONLY:
+            aim = AIMS[one.variant]
             ratio = timed[one.place]
             word = "reached" if ratio.median >= aim else "not reached"
             lines.append(f"- aim of {aim} times {word}: {in_words(one)}: {shown(ratio)}")

@@ -65,7 +65,7 @@ def plot(
     from synthbench.report.plots import write_plots
     from synthbench.store import read_run
 
-    measured = read_run(find_run(run, results) if run else newest_run(results))
+    measured = read_run(newest_run(results) if run is None else find_run(run, results))
     for damage in measured.damaged:
         complain(f"{measured.path}: {damage}; left out")
     wanted = split_list(variants)

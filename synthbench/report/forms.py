@@ -133,7 +133,9 @@ def _by_length(grid: Grid, keys: Sequence[Key], name: str) -> str:
         row = grid.cell(key)
         if row is None:
             continue
-        text = NOT_TOLD if pd.isna(row["built_form"]) else str(row[name]) or NO_CHOICE
+        text = str(row[name]) or NO_CHOICE
+        if pd.isna(row["built_form"]):
+            text = grid.missing(key) or NOT_TOLD
         lengths.setdefault(text, []).append(key.seq_len)
     if len(lengths) < 2:
         return next(iter(lengths), NOT_TOLD)

@@ -47,7 +47,7 @@ def choose_variants(grid: Grid, setting: str, wanted: Sequence[str] = ()) -> lis
 
 
 def choose_setting(grid: Grid, mode: str, wanted: str | None = None) -> str:
-    """The setting to draw: the one asked for, or the fused one, or the first.
+    """The setting to draw: the one asked for, or the fused one, or the first that has numbers.
 
     Raises UnknownNameError for one that the run does not have, ResultsError where it has no cells
     of this mode.
@@ -63,7 +63,9 @@ def choose_setting(grid: Grid, mode: str, wanted: str | None = None) -> str:
         if wanted not in there:
             raise UnknownNameError("setting of this run", wanted, [s for s in there if s])
         return wanted
-    return next((setting for setting in there if PREFERRED in setting.split()), there[0])
+    ok = {key.setting for key in grid.ids if key.mode == mode and grid.missing(key) is None}
+    first = [setting for setting in there if setting in ok] or there
+    return next((setting for setting in first if PREFERRED in setting.split()), first[0])
 
 
 def series_of(
