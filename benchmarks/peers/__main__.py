@@ -45,7 +45,7 @@ def main(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Cores.", show_default="all usable")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 0.6,
     limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 4.0,
     out: Annotated[
         Path | None,
@@ -82,7 +82,7 @@ def main(
             one = measure(hosts[cell.pair.framework], one, kwargs | {"budget": budget})
             samples.append(folder, one)
             spent += effort(cell)
-            remaining = (time.monotonic() - begin) * left / spent
+            remaining = (time.monotonic() - begin) * max(left, 0) / spent
             tell(f"[{number}/{len(cells)}] {line(one)}; {duration(remaining)} left")
             write_tables(folder)
     except KeyboardInterrupt:

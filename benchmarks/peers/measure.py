@@ -40,7 +40,7 @@ class Budget:
     """`turns` of at least `seconds` together; with `limit` seconds spent, FEWEST will do."""
 
     turns: int = 7
-    seconds: float = 1.0
+    seconds: float = 0.6
     limit: float = 4.0
 
 
