@@ -26,7 +26,8 @@ NAMES = {"torch": "PyTorch", "jax": "JAX"}
 STEPS = {"train": "train step", "forward": "forward pass"}
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 PNG_SCALE = 2.0
-SPACING = {"row": 34, "column": 116}  # pixels; names of lines stand between the columns
+ROW_SPACING, AXIS_WIDTH, LETTER_WIDTH = 34, 44, 6  # pixels, the latter roughly
+SHORTEST_NAME = 12  # letters that there is always room for
 QUANTITIES = (
     Quantity("seconds", "time of a {step} (ms)", 1e3),
     Quantity("peak_bytes", "peak memory (MB)", 1e-6),
@@ -94,7 +95,9 @@ def spec(
         ]  # fmt: skip
         failed = failed or any(one.out_of_memory for one in every)
     title = _title(run, grid, mode, where, failed)
-    chart = alt.concat(*panels, columns=len(frameworks), spacing=SPACING, bounds="flush")
+    letters = max(SHORTEST_NAME, *map(len, names))  # names of lines stand between the columns
+    spacing = {"row": ROW_SPACING, "column": AXIS_WIDTH + LETTER_WIDTH * letters}
+    chart = alt.concat(*panels, columns=len(frameworks), spacing=spacing, bounds="flush")
     chart = chart.properties(title=title, padding=8, background="white")
     return _configured(chart).to_dict()
 
