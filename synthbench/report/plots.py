@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from synthbench.errors import ResultsError
 from synthbench.report import places
 from synthbench.report.grid import Grid
 from synthbench.report.notes import context_of, variant_order
 from synthbench.report.panel import panel
+from synthbench.report.pictures import FONT, write_pictures
 from synthbench.report.places import Quantity
 from synthbench.report.series import choose_setting, choose_variants, series_of
 from synthbench.store import Run
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 FOLDER = "plots"
 NAMES = {"torch": "PyTorch", "jax": "JAX"}
 STEPS = {"train": "train step", "forward": "forward pass"}
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
-PNG_SCALE = 2.0
 ROW_SPACING, AXIS_WIDTH, LETTER_WIDTH = 34, 44, 6  # pixels, the latter roughly
 SHORTEST_NAME = 12  # letters that there is always room for
 QUANTITIES = (
@@ -47,21 +45,8 @@ def write_plots(
     Raises ResultsError for a run without such cells or a folder that cannot be written,
     UnknownNameError for a variant or setting that the run does not have.
     """
-    import vl_convert
-
     content = spec(run, mode=mode, variants=variants, setting=setting)
-    svg: str = vl_convert.vegalite_to_svg(content)
-    files = {f"{mode}.svg": svg.encode(), f"{mode}.png": vl_convert.svg_to_png(svg, PNG_SCALE)}
-    folder = run.path / FOLDER if folder is None else folder
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise ResultsError(
-            f"cannot write pictures to {folder}: {error.strerror}; give another --out"
-        ) from error
-    return [folder / name for name in files]
+    return write_pictures({mode: content}, run.path / FOLDER if folder is None else folder)
 
 
 def spec(
