@@ -11,10 +11,11 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from benchmarks.peers import __main__ as command_line
 from benchmarks.peers import measure, samples, textbook_torch
-from benchmarks.peers.__main__ import main
 from benchmarks.peers.pairs import (
     AIMS,
+    NEEDS,
     NOTES,
     PAIRS,
     REFERENCE,
@@ -25,7 +26,7 @@ from benchmarks.peers.pairs import (
 )
 from benchmarks.peers.samples import Sample, Side
 from benchmarks.peers.table import render, summary, write_tables
-from synthbench.errors import ResultsError, UnknownNameError
+from synthbench.errors import PackageMissingError, ResultsError, UnknownNameError
 from synthbench.measure.statistics import ratio_interval
 from synthbench.mixers.notation import canonical
 
@@ -35,10 +36,6 @@ SIZES: dict[str, Any] = {
     "seq_len": 12, "batch": 2, "d_model": 16, "heads": 2, "dtype": "float32", "device": "cpu",
 }  # fmt: skip
 BUDGET = {"turns": 1, "seconds": 0.0, "limit": 0.0}
-NEEDS = {
-    "linformer.LinformerSelfAttention": "linformer",
-    "transformers T5Attention": "transformers",
-}
 
 
 @pytest.fixture(autouse=True)
@@ -189,7 +186,7 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     import typer
 
     app = typer.Typer()
-    app.command()(main)
+    app.command()(command_line.main)
     command = [
         "--pairs",
         "torch R / textbook",
@@ -214,3 +211,10 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     assert (tmp_path / "run" / samples.SAMPLES).read_bytes() == before
     other = CliRunner().invoke(app, [*command, "--d-model", "32"])
     assert isinstance(other.exception, ResultsError)
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "version", lambda package: None)
+    with pytest.raises(PackageMissingError, match=r"linformer: not installed.*make peers"):
+        command_line.require_packages(choose_pairs("torch linformer"))
+    command_line.require_packages(choose_pairs("jax"))

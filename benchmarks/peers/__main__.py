@@ -14,11 +14,11 @@ import typer
 
 from benchmarks.peers import samples
 from benchmarks.peers.measure import Budget
-from benchmarks.peers.pairs import SEQ_LENS, Cell, cells_of, choose_pairs
+from benchmarks.peers.pairs import NEEDS, SEQ_LENS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
 from benchmarks.peers.table import in_words, shown, summary, time_ratio, write_tables
 from synthbench.cli.options import split_lengths
-from synthbench.errors import ResultsError, SynthbenchError
+from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.run.client import Host
 from synthbench.run.progress import duration
@@ -26,6 +26,7 @@ from synthbench.suites.plan import device_kind
 
 TARGET = "benchmarks.peers.measure:measure"
 TIMEOUT_SECONDS = 600.0
+FAILED = "failed"  # it is measured again when the folder is gone on with
 
 
 def main(
@@ -60,11 +61,13 @@ def main(
         typer.echo("\n".join(map(str, write_tables(tables))))
         return
     lengths = tuple(split_lengths(seq_len)) or SEQ_LENS
-    cells = cells_of(choose_pairs(pairs), lengths, batch)
+    chosen = choose_pairs(pairs)
+    require_packages(chosen)
+    cells = cells_of(chosen, lengths, batch)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("results/peers") / f"{device_kind(device)}-{stamp}"
     known = begin_or_go_on(folder, threads, {"d_model": d_model, "heads": heads})
-    done = {one.place for one in known}
+    done = {one.place for one in known if one.outcome != FAILED}
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     budget = asdict(Budget(seconds=seconds, limit=limit))
     frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
@@ -95,12 +98,22 @@ def main(
     typer.echo("\n".join(map(str, write_tables(folder))))
 
 
+def require_packages(chosen: list[Pair]) -> None:
+    """Raise PackageMissingError where a peer's package is not installed."""
+    needed = dict.fromkeys(NEEDS[pair.peer] for pair in chosen if pair.peer in NEEDS)
+    if missing := [name for name in needed if version(name) is None]:
+        raise PackageMissingError(
+            f"{' and '.join(missing)}: not installed; `make peers` installs what it needs, or "
+            "pip install --no-deps -r requirements-peers.lock, or choose other --pairs"
+        )
+
+
 def begin_or_go_on(folder: Path, threads: int | None, sizes: dict[str, int]) -> list[Sample]:
     """What a folder has already; a new one is made, with a description of the machine.
 
     Raises ResultsError for a folder of other sizes.
     """
-    if (folder / samples.SAMPLES).is_file():
+    if (folder / samples.SAMPLES).exists():
         other = samples.read_environment(folder).get("sizes")
         if other != sizes:
             raise ResultsError(f"{folder} was measured at {other}, not {sizes}; give another --out")
@@ -119,7 +132,7 @@ def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:
     try:
         return Sample.model_validate(host.call(TARGET, asked | kwargs, TIMEOUT_SECONDS))
     except SynthbenchError as error:
-        return one.model_copy(update={"outcome": "failed", "reason": str(error)})
+        return one.model_copy(update={"outcome": FAILED, "reason": str(error)})
 
 
 def sample_of(cell: Cell, dtype: str, device: str) -> Sample:

@@ -80,6 +80,10 @@ NOTES = {
     TEXTBOOK: "the equations as a reader of the paper writes them: textbook_torch.py, _jax.py",
     REFERENCE: "the form `reference` of the same mixer, as in suite forms",
 }
+NEEDS = {
+    "linformer.LinformerSelfAttention": "linformer",
+    "transformers T5Attention": "transformers",
+}
 SAME_AT_FIRST_ONLY = ("transformers T5Attention",)
 
 
