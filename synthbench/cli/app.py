@@ -13,6 +13,7 @@ from synthbench.cli import listing
 from synthbench.cli.export import export
 from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
+from synthbench.cli.plot import plot
 from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(tables)
+app.command()(plot)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)

@@ -54,12 +54,8 @@ def inspect(
     kept as checkpoints beside the pictures.
     """
     from synthbench.checkpoint import read_checkpoint
-    from synthbench.report.inspection import (
-        heat_maps,
-        histograms,
-        weights_of,
-        write_pictures,
-    )
+    from synthbench.report.inspection import heat_maps, histograms, weights_of
+    from synthbench.report.pictures import write_pictures
 
     if Path(source).is_file():
         cell, parameters = read_checkpoint(Path(source))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from synthbench.run.runner import Summary
 
 # The tables a run prints; the others are files.
-SHOWN = ("train", "forward", "warnings", "outcomes")
+SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
 FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
 
 

@@ -27,7 +27,8 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     activation_bytes, planned_bytes, predicted_bytes, predicted_tool, parameters, constants,
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
-    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds.
+    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds,
+    built_form (None where the record does not tell), choices (the kernels it chose, "" for none).
     `replica` 1 marks the A/A twins of the baseline.
     Where a cell of a round was recorded twice (a resumed run), the later record counts.
     """
@@ -81,6 +82,8 @@ def _row(record: Record) -> dict[str, Any]:
         "declared_parameters": measured.declared_parameters,
         "samples": 0,
         "warnings": "; ".join(measured.warnings),
+        "built_form": measured.form,
+        "choices": ", ".join(measured.choices),
     }
     if timing is not None:
         row |= {name: getattr(timing, name) for name in TIMES[1:]}
@@ -136,4 +139,5 @@ FLOATS = (
 _COLUMNS = (
     *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *FLOATS, *COUNTS,
     "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed", "warnings",
+    "built_form", "choices",
 )  # fmt: skip

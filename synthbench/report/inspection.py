@@ -5,17 +5,15 @@ The same parameters give the same bytes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from synthbench.errors import ResultsError
 from synthbench.mixers.base import Array
 from synthbench.models.reference import weights
 from synthbench.models.tasks import example
+from synthbench.report.pictures import FONT
 from synthbench.suites.cell import Cell, model_of
 
 if TYPE_CHECKING:
@@ -29,7 +27,6 @@ BINS = 48
 MAP_PIXELS = 156
 LARGEST_MAP = 48  # rows and columns of a heat map, from the first position on
 COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73")  # states, told apart by the colour-blind
-PNG_SCALE = 2.0
 
 
 def weights_of(cell: Cell, states: States) -> Weights:
@@ -114,32 +111,6 @@ def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
     return _configured(chart.resolve_scale(color="independent"), f"{title}, head {head}")
 
 
-def write_pictures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Path]:
-    """Each picture as SVG and PNG; the files written. ResultsError where they cannot be."""
-    import vl_convert
-
-    files: dict[str, bytes] = {}
-    for name, spec in specs.items():
-        svg = _numbered(vl_convert.vegalite_to_svg(spec))
-        files |= {f"{name}.svg": svg.encode(), f"{name}.png": vl_convert.svg_to_png(svg, PNG_SCALE)}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, data in files.items():
-            (folder / name).write_bytes(data)
-    except OSError as error:
-        raise ResultsError(
-            f"cannot write pictures to {folder}: {error.strerror}; give another --out"
-        ) from error
-    return [folder / name for name in files]
-
-
-def _numbered(svg: str) -> str:
-    """The picture with its gradients numbered from 0: the converter counts on from the last."""
-    names = dict.fromkeys(re.findall(r"gradient_\d+", svg))
-    places = {name: str(place) for place, name in enumerate(names)}
-    return re.sub(r"gradient_\d+", lambda match: f"gradient-{places[match[0]]}", svg)
-
-
 def _columns(layers: Iterable[str]) -> int:
     """Panels side by side: the layers of one stack, six at most."""
     stacks = [layer.rpartition(" ")[0] for layer in layers]
@@ -163,6 +134,6 @@ def _configured(chart: alt.ConcatChart, title: str) -> dict[str, Any]:
         padding=8,
         background="white",
     )
-    made = made.configure(font="Liberation Sans, Arial, Helvetica, sans-serif", aria=False)
+    made = made.configure(font=FONT, aria=False)
     content: dict[str, Any] = made.configure_axis(gridColor="#ededed").to_dict()
     return content
