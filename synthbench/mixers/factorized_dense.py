@@ -13,6 +13,7 @@ from synthbench.mixers.attention import Component, add_bias, project
 from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.options import require_choice, require_positive
+from synthbench.mixers.whole import factor_pairs, listed
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class FactorizedDense(Component):
         assert a is not None
         b = N // a if b is None else b
         if a * b != N:
-            pairs = ", ".join(f"{f} x {N // f}" for f in range(1, isqrt(N) + 1) if N % f == 0)
+            pairs = listed([f"{f} x {g}" for f, g in factor_pairs(N)])
             raise ShapeError(
                 f"factorized_dense: a {self.a} and b {self.b} do not multiply to max_len {N}; "
                 f"use a pair of {pairs}"
