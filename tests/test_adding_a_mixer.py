@@ -305,6 +305,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a label that is taken": ({"label": "V"}, r"label 'V' is taken by .*DotProduct"),
     "a name for a label": ({"label": "dense"}, r"label 'dense' is taken by .*Dense"),
     "an alias for a label": ({"label": "Linformer"}, r"label 'Linformer' is taken by"),
+    "a label that is no text": ({"label": 3}, r"Wrong\.label is 3; give it a label"),
+    "parameters that are no method": ({"parameters": {}}, r"Wrong\.parameters is no method"),
+    "torch is no method": ({"torch": 3}, r"Wrong\.torch is no method; write def torch"),
     "fields without @dataclass": (
         {"rank": 8, "__annotations__": {"rank": "int"}},
         r"has fields \(rank\) and is no dataclass; write @dataclass\(frozen=True\)",
@@ -328,7 +331,97 @@ def test_what_is_no_class_is_refused() -> None:
         synthbench.register(cast(Any, 3))
 
 
+class NoMixer:
+    name = "no_mixer"
+
+
+@pytest.mark.parametrize("what", [None, "fnet", Whole(), NoMixer, NoMixer(), int, lambda: 0])
+def test_what_is_no_mixer_class_is_refused(what: Any) -> None:
+    with pytest.raises(synthbench.SynthbenchError, match=r"a subclass of synthbench\.Mixer, got"):
+        synthbench.register(what)
+    assert catalog.plugins() == {}
+
+
+def test_a_name_that_is_another_mixers_label_is_refused() -> None:
+    synthbench.register(type("First", (Whole,), {"name": "first", "label": "second"}))
+    second = type("Second", (Whole,), {"name": "second"})
+    with pytest.raises(
+        synthbench.SynthbenchError, match=r"mixer name 'second' is taken by .*First"
+    ):
+        synthbench.register(second)
+    third = type("Third", (Whole,), {"name": "first"})
+    with pytest.raises(synthbench.SynthbenchError, match=r"'first' is taken by .*First"):
+        synthbench.register(third)
+
+
+DECLARATIONS: dict[str, tuple[Any, str]] = {
+    "tuples": ({"weight": (3, 4)}, r"declares 'weight' as \(3, 4\); declare each name as"),
+    "a list": ([("weight", 3)], r"parameters\(\) returns \[\('weight', 3\)\]; return a dict"),
+    "nothing": (None, r"parameters\(\) returns None; return a dict"),
+    "a name that is none": ({3: Parameter((3,), synthbench.Normal(1.0))}, r"declares 3 as Param"),
+}
+
+
+@pytest.mark.parametrize("declaration", DECLARATIONS)
+def test_a_declaration_that_is_none_is_explained(declaration: str) -> None:
+    content, message = DECLARATIONS[declaration]
+    wrong = type("Wrong", (Whole,), {"name": "wrong", "parameters": lambda self, sizes: content})()
+    for call in (
+        lambda: synthbench.initialize(wrong, d_model=16, **SIZES),
+        lambda: synthbench.cost(wrong, batch=1, seq_len=12, d_model=16, **SIZES),
+        lambda: synthbench.apply(wrong, {}, np.ones((1, 12, 16)), framework="torch", **SIZES),
+    ):
+        with pytest.raises(synthbench.SynthbenchError, match=message):
+            call()
+
+
+@pytest.mark.parametrize(
+    ("shape", "init", "message"),
+    [
+        (8, synthbench.Normal(1.0), "shape is 8; write a tuple of whole numbers"),
+        ((8, 2.0), synthbench.Normal(1.0), r"shape is 2\.0 \(float\); it must be a whole number"),
+        ((8, -1), synthbench.Normal(1.0), "shape is -1; it must be at least 1"),
+        ((8,), 0.5, r"start value is 0\.5; give a function \(generator, shape\) -> array"),
+    ],
+)
+def test_a_parameter_that_cannot_be_is_explained(shape: Any, init: Any, message: str) -> None:
+    with pytest.raises(synthbench.SynthbenchError, match=message):
+        Parameter(shape, init)
+
+
+def test_sizes_of_a_parameter_are_whole_and_never_overflow() -> None:
+    parameter = Parameter(cast(Any, [np.int32(2**20)] * 4), synthbench.Normal(1.0))
+    assert parameter.shape == (2**20,) * 4
+    assert parameter.size == 2**80
+
+
+class Squeezed(Whole):
+    name = "squeezed"
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        return {}
+
+    def reference(self, p: Any, x: Any, sizes: Sizes, **options: Any) -> Any:
+        return x[:, :, 0]
+
+    def torch(self, sizes: Sizes) -> Any:
+        return lambda p, x, padding_mask, causal: x[:, :, 0]
+
+    jax = torch
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+def test_an_output_of_another_shape_is_refused(framework: str) -> None:
+    with pytest.raises(
+        synthbench.ShapeError, match=r"squeezed in .* shape \(1, 12\).*\(1, 12, 16\)"
+    ):
+        synthbench.apply(Squeezed(), {}, np.ones((1, 12, 16)), framework=framework, **SIZES)
+
+
 PLUGINS = {
+    "leaving": ("raise SystemExit", r"'leaving' cannot be imported: SystemExit; it is looked for"),
+    "exiting": ("import sys; sys.exit(3)", r"'exiting' cannot be imported: SystemExit: 3"),
+    "odd": ("class Odd(BaseException): ...\nraise Odd('why')", r"'odd' cannot .*: Odd: why"),
     "absent": (None, r"'absent' cannot be imported: ModuleNotFoundError"),
     "broken": ("1 / 0", r"'broken' cannot be imported: ZeroDivisionError: division by zero"),
     "empty": ("from synthbench import Mixer", r"'empty' defines no subclass of synthbench.Mixer"),
@@ -342,6 +435,12 @@ def test_a_plugin_that_cannot_be_loaded_is_named(folder: Path, name: str) -> Non
         (folder / f"{name}.py").write_text(content)
     with pytest.raises(synthbench.SynthbenchError, match=message):
         catalog.load_plugin(name)
+
+
+def test_ctrl_c_while_a_plugin_is_imported_is_ctrl_c(folder: Path) -> None:
+    (folder / "slow.py").write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        catalog.load_plugin("slow")
 
 
 def test_a_file_in_place_of_a_module_is_explained() -> None:

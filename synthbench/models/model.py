@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthbench.errors import NotationError, ShapeError
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors, declared_by
 from synthbench.mixers.initializers import ONES, ZEROS, Normal, xavier
 
 KINDS = ("mixer", "encoder", "decoder")
@@ -62,12 +62,12 @@ class Model:
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
-            return prefixed("mixer", self.mixer.parameters(self.sizes))
+            return prefixed("mixer", declared_by(self.mixer, self.sizes))
         d = self.sizes.d_model
         declared = self.embedding_parameters()
         for layer in range(self.layers):
             declared |= prefixed(f"blocks.{layer}.mixer_norm", norm_parameters(d))
-            declared |= prefixed(f"blocks.{layer}.mixer", self.mixer.parameters(self.sizes))
+            declared |= prefixed(f"blocks.{layer}.mixer", declared_by(self.mixer, self.sizes))
             declared |= prefixed(f"blocks.{layer}.feed_forward_norm", norm_parameters(d))
             declared |= prefixed(f"blocks.{layer}.feed_forward", self.feed_forward_parameters())
         return declared | prefixed("final_norm", norm_parameters(d))
