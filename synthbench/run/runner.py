@@ -61,6 +61,8 @@ def run_plan(
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)
     run = _Running(plan, summary, list(plugins), observer or Silent())
+    for note in plan.notes:
+        run.observer.note(note)
     try:
         run.start_hosts()
         if plan.frameworks and not run.hosts:
