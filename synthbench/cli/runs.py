@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from synthbench.errors import ResultsError, UnknownNameError
+from synthbench.errors import ResultsError, UnknownNameError, shown
 from synthbench.record import RunInfo
 from synthbench.store import INFO, list_runs, read_info
 
@@ -18,9 +18,14 @@ def find_run(text: str, results: Path) -> Path:
     below = [run for run in runs if run.parent in (Path(text), results / text)]
     if below:
         return max(below, key=lambda run: (read_info(run).started, run.name))
+    if text and (Path(text).exists() or (results / text).exists()):
+        raise ResultsError(
+            f"{shown(text)} is there, but is no run: a run is a folder with a {INFO}; "
+            "`synthbench list runs` shows the runs"
+        )
     if not runs:
         raise ResultsError(
-            f"there is no run {text!r}, and none below {results}; "
+            f"there is no run {shown(text)}, and none below {results}; "
             "make one with synthbench run --suite smoke, or name their folder with --results"
         )
     names = {run_name(run, results) for run in runs}

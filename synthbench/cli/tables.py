@@ -54,7 +54,7 @@ def tables(
     """
     from synthbench.store import list_runs
 
-    runs = [find_run(run, results)] if run else list_runs(results)
+    runs = [find_run(run, results)] if run is not None else list_runs(results)
     if not runs:
         raise ResultsError(
             f"there is no run below {results}; make one with synthbench run --suite smoke, "
@@ -63,7 +63,7 @@ def tables(
     if check:
         _check(runs)
     else:
-        shown = format or (Format.TERMINAL if run else None)
+        shown = format or (Format.TERMINAL if run is not None else None)
         for folder in runs:
             _make(folder, shown)
 
