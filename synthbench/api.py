@@ -23,7 +23,7 @@ from synthbench.errors import (
 from synthbench.measure.environment import available_memory
 from synthbench.mixers import base
 from synthbench.mixers.arguments import booleans, dtype_name, named_numbers, numbers
-from synthbench.mixers.base import Array, Cost, Mixer, Sizes, declared_by
+from synthbench.mixers.base import Array, Cost, Mixer, Sizes, declared_by, require_output
 from synthbench.mixers.catalog import register
 from synthbench.mixers.notation import parse
 from synthbench.mixers.whole import whole
@@ -126,11 +126,7 @@ def apply(
             backend.require_device(device)
             setting = Setting(dtype=dtype, device=device, form=form)
             y = backend.apply(mixer, sizes, values, x, setting, padding_mask=mask, causal=causal)
-    if np.shape(y) != x.shape:
-        raise ShapeError(
-            f"{mixer.notation} in {framework} gives an output of shape {np.shape(y)}; a mixer "
-            f"gives back the shape of x, {x.shape}"
-        )
+    require_output(mixer, framework, y, x.shape)
     return y
 
 

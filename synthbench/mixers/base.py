@@ -7,6 +7,7 @@ with l the query (output) position and m the key (input) position.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
@@ -15,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthbench.errors import NotationError, ShapeError, shown
+from synthbench.errors import NotationError, ShapeError, SynthbenchError, shown
+from synthbench.mixers.foreign import blamed
 from synthbench.mixers.whole import divisors, listed, whole
 
 Array = NDArray[Any]
@@ -69,7 +71,7 @@ class Sizes:
             helps = head_dim_known and _passes(mixer, apart)
             require_divisible(d_model, heads, or_else=", or give head_dim" if helps else "")
         sizes = cls.of(d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
-        mixer.check(sizes, causal=causal)
+        checked(mixer, sizes, causal=causal)
         return sizes
 
     def require_length(self, seq_len: int) -> None:
@@ -98,9 +100,15 @@ def require_divisible(d_model: int, heads: int, or_else: str = "") -> None:
         )
 
 
+def checked(mixer: Mixer, sizes: Sizes, *, causal: bool = False) -> None:
+    """Raise what a mixer's `check` has against these sizes, or SynthbenchError where it fails."""
+    with blamed(type(mixer), "check"):
+        mixer.check(sizes, causal=causal)
+
+
 def _passes(mixer: Mixer, sizes: Sizes) -> bool:
     try:
-        mixer.check(sizes)
+        checked(mixer, sizes)
     except ShapeError:
         return False
     return True
@@ -205,7 +213,8 @@ class Mixer:
 
 def declared_by(mixer: Mixer, sizes: Sizes) -> dict[str, Parameter]:
     """What `mixer.parameters` declares; NotationError where that is no {name: Parameter}."""
-    declared = mixer.parameters(sizes)
+    with blamed(type(mixer), "parameters"):
+        declared = mixer.parameters(sizes)
     name = type(mixer).__name__
     if not isinstance(declared, Mapping):
         raise NotationError(
@@ -221,17 +230,48 @@ def declared_by(mixer: Mixer, sizes: Sizes) -> dict[str, Parameter]:
     return dict(declared)
 
 
+def flops_of(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
+    """What `mixer.flops` counts; NotationError where that is neither a whole number nor None."""
+    with blamed(type(mixer), "flops"):
+        flops: Any = mixer.flops(sizes, batch=batch, seq_len=seq_len)
+    if flops is None:
+        return None
+    if isinstance(flops, float) and flops.is_integer():  # as a division by 2 or so makes them
+        return int(flops)
+    try:
+        return operator.index(flops)
+    except TypeError:
+        raise NotationError(
+            f"{type(mixer).__name__}.flops() returns {shown(flops)}; return a whole number, or "
+            "None where there is no formula"
+        ) from None
+
+
 def cost(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> Cost:
     """Count a mixer's parameters from their declaration, and its FLOPs from its formula.
 
     Raises ShapeError for a batch or length that is no whole number of at least 1.
     """
     batch, seq_len = whole("batch", batch), whole("seq_len", seq_len)
-    mixer.check(sizes)
+    checked(mixer, sizes)
     sizes.require_length(seq_len)
     declared = declared_by(mixer, sizes).values()
     return Cost(
         parameters=sum(p.size for p in declared if p.trainable),
         constants=sum(p.size for p in declared if not p.trainable),
-        flops=mixer.flops(sizes, batch=batch, seq_len=seq_len),
+        flops=flops_of(mixer, sizes, batch=batch, seq_len=seq_len),
     )
+
+
+def require_output(
+    mixer: Mixer, framework: str, output: Any, shape: tuple[int, ...], dtype: Any = None
+) -> None:
+    """Raise SynthbenchError unless an output has this shape and, where one is given, this type."""
+    got, got_type = getattr(output, "shape", None), getattr(output, "dtype", None)
+    if got is None or tuple(got) != shape or (dtype is not None and got_type != dtype):
+        what = f"a {type(output).__name__}" if got is None else f"shape {tuple(got)} in {got_type}"
+        wanted = f"shape {shape}" if dtype is None else f"shape {shape} in {dtype}"
+        raise SynthbenchError(
+            f"{mixer.notation} in {framework} gives an output of {what}; expected {wanted}: a "
+            "mixer gives back the shape and type of x"
+        )

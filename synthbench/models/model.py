@@ -14,7 +14,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthbench.errors import NotationError, ShapeError
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors, declared_by
+from synthbench.mixers.base import (
+    Array,
+    Mixer,
+    Parameter,
+    Sizes,
+    Tensors,
+    checked,
+    declared_by,
+    flops_of,
+    require_output,
+)
 from synthbench.mixers.initializers import ONES, ZEROS, Normal, xavier
 
 KINDS = ("mixer", "encoder", "decoder")
@@ -57,7 +67,7 @@ class Model:
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
-        self.mixer.check(self.sizes, causal=bool(self.causal))
+        checked(self.mixer, self.sizes, causal=bool(self.causal))
 
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
@@ -97,7 +107,7 @@ class Model:
 
         The embedding look-up counts nothing; the tied logits count as the product they are.
         """
-        mixer = self.mixer.flops(self.sizes, batch=batch, seq_len=seq_len)
+        mixer = flops_of(self.mixer, self.sizes, batch=batch, seq_len=seq_len)
         if not self.is_stack or mixer is None:
             return mixer
         assert self.feed_forward is not None
@@ -112,9 +122,11 @@ class Model:
 
         def mix(x: Array, name: str) -> Array:
             own = {n.removeprefix(f"{name}."): v for n, v in p.items() if n.startswith(f"{name}.")}
-            return self.mixer.reference(
+            y = self.mixer.reference(
                 own, x, self.sizes, padding_mask=padding_mask, causal=bool(self.causal)
             )
+            require_output(self.mixer, "NumPy", y, x.shape)
+            return y
 
         if not self.is_stack:
             return mix(inputs, "mixer")
