@@ -20,7 +20,6 @@ from synthbench.errors import (
     UnsupportedError,
     shown,
 )
-from synthbench.measure.environment import available_memory
 from synthbench.mixers import base
 from synthbench.mixers.arguments import booleans, dtype_name, named_numbers, numbers
 from synthbench.mixers.base import Array, Cost, Mixer, Sizes, declared_by, require_output
@@ -28,7 +27,6 @@ from synthbench.mixers.catalog import register
 from synthbench.mixers.notation import parse
 from synthbench.mixers.whole import whole
 from synthbench.models.start import start_values
-from synthbench.run.outcome import is_out_of_memory
 
 if TYPE_CHECKING:
     import pandas
@@ -52,6 +50,8 @@ def initialize(
     Raises NotationError or UnknownNameError for the variant, ShapeError for sizes that do not fit
     together, or not into memory, and for a seed that is no whole number of at least 0.
     """
+    from synthbench.measure.environment import available_memory
+
     mixer = _mixer(variant)
     sizes = Sizes.for_mixer(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
     seed = whole("seed", seed, least=0)
@@ -222,6 +222,8 @@ def _require_known(kind: str, name: Any, known: tuple[str, ...]) -> None:
 @contextlib.contextmanager
 def _memory_explained(what: str) -> Iterator[None]:
     """Say what did not fit, where memory runs out."""
+    from synthbench.run.outcome import is_out_of_memory
+
     try:
         yield
     except Exception as error:

@@ -49,9 +49,11 @@ def create_run(run_dir: Path, info: RunInfo) -> None:
     require_new(run_dir)
     with _explained("create", run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
-    write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
-    with _explained("create", run_dir):
-        (run_dir / RECORDS).touch()
+    with locked(run_dir):
+        require_new(run_dir)  # once more: another may have been faster
+        write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
+        with _explained("create", run_dir):
+            (run_dir / RECORDS).touch()
 
 
 def has_begun(run_dir: Path) -> bool:

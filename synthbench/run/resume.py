@@ -46,8 +46,8 @@ def continue_run(
     begun = records_path.exists() and records_path.stat().st_size > 0
     if not (run_dir / INFO).exists() and not begun:
         return None
-    run = read_run(run_dir)
     with locked(run_dir):
+        run = read_run(run_dir)
         for damage in run.damaged:
             observer.note(f"{run_dir}: {damage}; moved aside, everything else is kept")
         run = set_damage_aside(run)
