@@ -15,6 +15,7 @@ from synthbench.backends.base import BACKENDS, Backend, Setting, check_declared
 from synthbench.errors import (
     FrameworkMissingError,
     NotationError,
+    ResultsError,
     ShapeError,
     UnknownNameError,
     UnsupportedError,
@@ -157,6 +158,10 @@ def load_results(path: str | Path) -> pandas.DataFrame:
     from synthbench.report.frame import record_frame
     from synthbench.store import read_records
 
+    if not isinstance(path, str | Path):
+        raise ResultsError(
+            f"give a path of a run or of a folder of runs, like results/smoke; got {shown(path)}"
+        )
     return record_frame(read_records(path))
 
 

@@ -159,7 +159,9 @@ def set_damage_aside(run: Run) -> Run:
 def read_records(path: str | Path) -> list[Record]:
     """The records of a run's folder, or of every run below a folder."""
     path = Path(path)
-    if path.is_dir() and not (path / INFO).is_file():
+    with _explained("read", path):
+        is_above = path.is_dir() and not (path / INFO).is_file()
+    if is_above:
         runs = list_runs(path)
         if not runs:
             raise ResultsError(f"there is no run in {path} or below it: no folder with a {INFO}")

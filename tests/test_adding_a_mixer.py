@@ -118,6 +118,7 @@ def test_an_installed_package_needs_no_option(
     ("content", "said"),
     [
         ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
         ("import absent", "No module named 'absent'"),
         ("", "has no attribute 'Wrong'"),
         ("Wrong = 3", "takes a subclass of synthbench.Mixer, got 3"),

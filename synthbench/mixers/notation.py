@@ -229,7 +229,7 @@ class _Parser:
             value = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
         except ValueError:  # more digits than Python reads
             raise self.error(f"a number of {len(text)} digits is too long") from None
-        if not math.isfinite(value):
+        if isinstance(value, float) and not math.isfinite(value):
             raise self.error(f"{shown(text)} is no finite number")
         return value
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthbench.errors import NotationError, shown
+from synthbench.mixers.whole import LARGEST
 
 
 def require_choice(owner: str, option: str, value: Any, choices: tuple[str, ...]) -> None:
@@ -21,3 +22,5 @@ def require_positive(owner: str, **values: int | None) -> None:
             raise NotationError(
                 f"{owner}: {option} is {shown(value)}; use a whole number of at least 1"
             )
+        if value is not None and value > LARGEST:
+            raise NotationError(f"{owner}: {option} is {shown(value)}; use at most {LARGEST}")

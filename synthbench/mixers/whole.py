@@ -10,13 +10,14 @@ from typing import Any
 from synthbench.errors import ShapeError, shown
 
 MOST_LISTED = 12
+LARGEST = 2**63 - 1  # the longest axis that any framework can index
 LARGEST_TRIED = 10_000  # a divisor above it is listed only as the partner of one below
 
 
 def whole(name: str, value: Any, least: int = 1) -> int:
     """A size as a Python int, which never overflows: an int or one of NumPy's, not a bool.
 
-    Raises ShapeError for anything else, and for less than `least`.
+    Raises ShapeError for anything else, for less than `least` and for more than LARGEST.
     """
     try:
         if isinstance(value, bool):
@@ -29,6 +30,8 @@ def whole(name: str, value: Any, least: int = 1) -> int:
         ) from None
     if number < least:
         raise ShapeError(f"{name} is {shown(number)}; it must be at least {least}")
+    if number > LARGEST:
+        raise ShapeError(f"{name} is {shown(number)}; it must be at most {LARGEST}")
     return number
 
 
