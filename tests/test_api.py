@@ -229,6 +229,13 @@ def test_heads_that_would_do_are_listed_at_once() -> None:
         synthbench.cost("FD(a=17)", batch=1, seq_len=1, d_model=4, heads=2, max_len=720720)
 
 
+def test_factors_of_an_endless_length_are_not_searched() -> None:
+    sizes = {"batch": 1, "seq_len": 1, "d_model": 4, "heads": 2, "max_len": 2**61 - 1}
+    with pytest.raises(synthbench.ShapeError, match="too long to look for its factors; give a and"):
+        synthbench.cost("FD", **sizes)
+    assert synthbench.cost("FD(a=1)", **sizes).parameters > 2**61
+
+
 @given(number=st.integers(1, 5000))
 def test_divisors_are_all_there(number: int) -> None:
     assert divisors(number) == [n for n in range(1, number + 1) if number % n == 0]

@@ -15,6 +15,8 @@ from synthbench.mixers.initializers import xavier
 from synthbench.mixers.options import require_choice, require_positive
 from synthbench.mixers.whole import factor_pairs, listed
 
+LARGEST_SEARCHED = 10**12  # a length whose factors are found at once
+
 
 @dataclass(frozen=True)
 class FactorizedDense(Component):
@@ -41,6 +43,11 @@ class FactorizedDense(Component):
         N = sizes.max_len
         a, b = self.a, self.b
         if a is None and b is None:
+            if N > LARGEST_SEARCHED:
+                raise ShapeError(
+                    f"factorized_dense: max_len {N} is too long to look for its factors; "
+                    "give a and b"
+                )
             a = next(f for f in range(isqrt(N), 0, -1) if N % f == 0)
         a = N // b if a is None and b is not None else a
         assert a is not None
