@@ -18,7 +18,7 @@ from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
 from synthbench.cli.verify import verify
-from synthbench.errors import SynthbenchError
+from synthbench.errors import SynthbenchError, shown
 
 app = typer.Typer(
     name="synthbench",
@@ -69,6 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _end_quietly()
+    except OSError as error:  # the system's refusal of a file, where nobody could say more of it
+        named = "" if error.filename is None else f": {shown(str(error.filename))}"
+        complain(f"synthbench: {error.strerror or error}{named}")
+        sys.exit(SynthbenchError.exit_code)
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(130)

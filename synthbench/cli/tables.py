@@ -66,16 +66,16 @@ def tables(
     if paper:
         _paper(results, page, format or Format.TERMINAL)
         return
-    runs = [find_run(run, results)] if run else list_runs(results)
+    runs = [find_run(run, results)] if run is not None else list_runs(results)
     if not runs:
         raise ResultsError(
             f"there is no run below {results}; make one with synthbench run --suite smoke, "
             "or name their folder with --results"
         )
     if check:
-        _check(runs, None if run else results)
+        _check(runs, results if run is None else None)
     else:
-        shown = format or (Format.TERMINAL if run else None)
+        shown = format or (Format.TERMINAL if run is not None else None)
         for folder in runs:
             _make(folder, shown)
 

@@ -18,7 +18,16 @@ from typing import Any
 
 from synthbench.errors import NotationError, ShapeError
 from synthbench.mixers.attention import Attention
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.base import (
+    Array,
+    Mixer,
+    Parameter,
+    Sizes,
+    Tensors,
+    checked,
+    declared_by,
+    flops_of,
+)
 from synthbench.mixers.initializers import ZEROS, Normal, xavier
 from synthbench.models import layers
 from synthbench.models.layers import CrossAttention, prefixed
@@ -116,19 +125,20 @@ class Model:
 
         A causal product counts in full, and half of it is hidden.
         """
-        return self.mixer.needed_share * (0.5 if self.causal else 1.0)
+        causal = bool(self.causal) or any(stack.causal for stack in self.stacks)
+        return self.mixer.needed_share * (0.5 if causal else 1.0)
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
         for causal in {bool(self.causal)} | {stack.causal for stack in self.stacks}:
-            self.mixer.check(self.sizes, causal=causal)
+            checked(self.mixer, self.sizes, causal=causal)
         if self.target_len is not None:
             self.sizes.require_length(self.target_len)
 
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
-            return prefixed("mixer", self.mixer.parameters(self.sizes))
+            return prefixed("mixer", declared_by(self.mixer, self.sizes))
         declared = self.embedding_parameters()
         for stack in self.stacks:
             declared |= {f"{stack.prefix}{n}": p for n, p in self.stack_parameters(stack).items()}
@@ -159,7 +169,7 @@ class Model:
     def block_parameters(self, stack: Stack) -> dict[str, Parameter]:
         """Declare one block."""
         declared = prefixed("mixer_norm", self.norm_parameters())
-        declared |= prefixed("mixer", self.mixer.parameters(self.sizes))
+        declared |= prefixed("mixer", declared_by(self.mixer, self.sizes))
         if stack.cross:
             declared |= prefixed("cross_norm", self.norm_parameters())
             declared |= prefixed("cross", self.cross.parameters())
@@ -191,12 +201,12 @@ class Model:
         `seq_len` is that of the source where there are two sequences.
         """
         if not self.is_stack:
-            return self.mixer.flops(self.sizes, batch=batch, seq_len=seq_len)
+            return flops_of(self.mixer, self.sizes, batch=batch, seq_len=seq_len)
         assert self.feed_forward is not None
         d, total, length = self.sizes.d_model, 0, seq_len
         for stack in self.stacks:
             length = self.target_len or seq_len if stack.cross else seq_len
-            mixer = self.mixer.flops(self.sizes, batch=batch, seq_len=length)
+            mixer = flops_of(self.mixer, self.sizes, batch=batch, seq_len=length)
             if mixer is None:
                 return None
             block = mixer + 2 * 2 * batch * length * d * self.feed_forward

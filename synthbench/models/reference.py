@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthbench.mixers.base import Array, Tensors
+from synthbench.mixers.base import Array, Tensors, require_output
 from synthbench.models.layers import below, feed_forward, norm
 from synthbench.models.positions import position_bias, sinusoids
 
@@ -106,7 +106,9 @@ def mixed(
     if watched is not None:
         own = model.mixer.weights(p, x, model.sizes, padding_mask=mask, causal=causal)
         watched[name] = own
-    return model.mixer.reference(p, x, model.sizes, padding_mask=mask, causal=causal)
+    y = model.mixer.reference(p, x, model.sizes, padding_mask=mask, causal=causal)
+    require_output(model.mixer, "NumPy", y, x.shape)
+    return y
 
 
 def mean(x: Array, mask: Array | None) -> Array:

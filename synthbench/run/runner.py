@@ -18,7 +18,7 @@ from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer, Silent
-from synthbench.run.resume import continue_run
+from synthbench.run.resume import continue_run, require_own
 from synthbench.store import append_record, create_run, locked, read_info, require_new, write_info
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import Plan, device_kind
@@ -57,10 +57,14 @@ def run_plan(
     `resume`, also where it holds something.
     """
     run_dir = Path(run_dir)
-    if not resume:
+    if resume:
+        require_own(plan, run_dir)
+    else:
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)
     run = Running(plan, summary, list(plugins), observer or Silent())
+    for note in plan.notes:
+        run.observer.note(note)
     try:
         run.start_hosts()
         if plan.frameworks and not run.hosts:

@@ -81,12 +81,17 @@ class Cell(BaseModel):
 
 def model_of(cell: Cell) -> Model:
     """The model a cell measures; raises what is wrong with its sizes or its variant."""
-    sizes = Sizes.of(
-        d_model=cell.d_model, heads=cell.heads, max_len=cell.max_len, head_dim=cell.head_dim
+    mixer = parse(cell.variant)
+    sizes = Sizes.for_mixer(
+        mixer,
+        d_model=cell.d_model,
+        heads=cell.heads,
+        max_len=cell.max_len,
+        head_dim=cell.head_dim,
     )
     model = Model(
         kind=cell.model,
-        mixer=parse(cell.variant),
+        mixer=mixer,
         sizes=sizes,
         layers=cell.layers,
         feed_forward=cell.feed_forward,

@@ -11,6 +11,7 @@ from typing import get_args
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, UnsupportedError
 from synthbench.mixers.notation import canonical
+from synthbench.mixers.whole import listed
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
@@ -37,6 +38,7 @@ class Plan:
     settings: Settings
     cells: tuple[Cell, ...]
     skipped: tuple[Skip, ...]
+    notes: tuple[str, ...] = ()  # what a person should know before it runs
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
@@ -64,7 +66,9 @@ def make_plan(
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
     second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
-    the suite says. Raises UnknownNameError or NotationError for what cannot be read.
+    the suite says. A selection without the baseline, or a suite that has none and names none, is
+    noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
+    read, and for a baseline that the suite names and does not measure.
     """
     settings = suite.settings(device_kind(device))
     measure = settings.measure.model_copy(update={"force": force or settings.measure.force})
@@ -74,7 +78,8 @@ def make_plan(
     lengths = axes.seq_len if seq_lens is None else _lengths(seq_lens)
     if not (chosen and names and lengths):
         raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
-    twin_of = _canonical_or_same(settings.baseline) if settings.measure.has_twins else None
+    baseline, notes = _baseline(suite, settings, names, selected=variants is not None)
+    twin_of = baseline if settings.measure.has_twins else None
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
     models = settings.models or {"": settings.model}
@@ -125,6 +130,7 @@ def make_plan(
         ),
         cells=tuple(cells.values()),
         skipped=tuple(skipped.values()),
+        notes=notes,
     )
 
 
@@ -187,11 +193,31 @@ def _mixer_sizes(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, Mix
     return found
 
 
-def _canonical_or_same(baseline: str) -> str:
+def _baseline(
+    suite: Suite, settings: Settings, names: Sequence[str], selected: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The baseline in canonical notation, and what is to be said of its absence from `names`."""
     try:
-        return canonical(baseline)
-    except (NotationError, UnknownNameError, ShapeError):  # of a plug-in that is not loaded
-        return baseline
+        baseline = canonical(settings.baseline)
+    except (NotationError, UnknownNameError, ShapeError) as error:
+        raise NotationError(f"{suite.source}: baseline: {error}") from error
+    if baseline in names:
+        return baseline, ()
+    measured = listed(names)
+    if selected:
+        return baseline, (
+            f"no ratios: the baseline {baseline} is not among the variants selected ({measured}); "
+            f"add it to them",
+        )
+    if "baseline" in settings.model_fields_set:
+        raise NotationError(
+            f"{suite.source}: baseline: {baseline} is not among axes.variant ({measured}); "
+            "add it there, or name one of them"
+        )
+    return baseline, (
+        f"no ratios: {suite.source} names no baseline, and {baseline} is not among its variants; "
+        "write baseline: with one of them",
+    )
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

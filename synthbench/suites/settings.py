@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
 from synthbench.models.style import NormKind, PositionKind
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Rounds = Annotated[int, Field(ge=1, le=10_000)]
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -70,7 +71,7 @@ class ModelSection(Section):
 class Measure(Section):
     """How each cell is measured, and what it may take."""
 
-    rounds: PositiveInt = 1  # each the whole plan, shuffled, every cell in a new process
+    rounds: Rounds = 1  # each the whole plan, shuffled, every cell in a new process
     aa: bool | None = None  # measure the baseline twice in each group; None: from 2 rounds on
     min_samples: PositiveInt = 10
     min_seconds: Seconds = 0.5  # of steady state, at least
@@ -82,7 +83,7 @@ class Measure(Section):
     parity: bool = True  # check before timing
     force: bool = False  # run also what is predicted not to fit into memory
     ceiling: bool = True  # measure what the device gives at best, before the cells
-    seed: int = 0  # start values, batches and the order of the cells
+    seed: NonNegativeInt = 0  # start values, batches and the order of the cells
 
     @property
     def has_twins(self) -> bool:

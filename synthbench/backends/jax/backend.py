@@ -17,7 +17,7 @@ from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer, Sizes, require_output
 from synthbench.models.model import Model
 
 name = "jax"
@@ -179,6 +179,7 @@ def apply(
         @jax.jit
         def forward(state: Any, x: jax.Array, mask: jax.Array | None) -> jax.Array:
             y: jax.Array = nnx.merge(graph, state)(x, mask, causal)
+            require_output(mixer, name, y, x.shape, dtype)
             return y
 
         return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
@@ -203,6 +204,8 @@ def gradients(
         def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
             def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)
+                shape = (*batch.targets.shape, model.classes)
+                require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
                 return cross_entropy(outputs, targets, mask), outputs
 
             value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)

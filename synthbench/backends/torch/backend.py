@@ -16,7 +16,7 @@ from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory, reference_step
 from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer, Sizes, require_output
 from synthbench.models.model import Model
 
 __all__ = [
@@ -131,6 +131,7 @@ def apply(
     mask = None if padding_mask is None else from_array(padding_mask).to(device)
     with torch.no_grad():
         y = module(from_array(x).to(device=device, dtype=dtype), mask, causal)
+    require_output(mixer, name, y, x.shape, dtype)
     return to_numpy(y)
 
 
@@ -151,6 +152,8 @@ def gradients(
     function = compiled(module) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
     outputs = function(inputs, mask)
+    shape = (*batch.targets.shape, model.classes)
+    require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
     loss = cross_entropy(outputs, targets, mask)
     if loss.requires_grad:  # not for a mixer without parameters
         loss.backward()
