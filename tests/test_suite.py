@@ -259,7 +259,7 @@ def test_what_is_no_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     with pytest.raises(NotationError, match="no ordinary file"):
         load_suite("/dev/null")
     for name in ("", "."):
-        with pytest.raises(UnknownNameError, match=r"not known\. Known: seq_scaling, smoke"):
+        with pytest.raises(UnknownNameError, match=r"not known\. Known: .*seq_scaling, smoke"):
             load_suite(name)
     with pytest.raises(NotationError, match=r"\(5000 characters\): File name too long"):
         load_suite("a" * 5000)
