@@ -1,6 +1,7 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print the table
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
+# make paper-tables  docs/paper.md anew: the paper's tables, ours beside theirs, from results/
 # make clean    remove .venv and every cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 #
@@ -15,7 +16,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test microbench lock clean python
+.PHONY: bench test microbench paper-tables lock clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -37,6 +38,9 @@ microbench: $(INSTALLED)
 			--benchmark-only --benchmark-storage=$$saved --benchmark-autosave \
 			--benchmark-columns=median,iqr,rounds $$compare || exit 1; \
 	done
+
+paper-tables: $(INSTALLED)
+	$(BIN)/synthbench tables --paper --page docs/paper.md --format terminal
 
 $(INSTALLED): requirements.lock pyproject.toml | python
 	rm -rf $(VENV)

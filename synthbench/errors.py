@@ -38,6 +38,10 @@ class UnsupportedError(SynthbenchError):
     """A combination that has no meaning or no implementation, with the reason."""
 
 
+class PackageMissingError(SynthbenchError):
+    """An optional package that this environment does not have."""
+
+
 class ResultsError(SynthbenchError):
     """A results folder or a record that cannot be read or written."""
 

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from synthbench.cli import listing
+from synthbench.cli.export import export
+from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
 from synthbench.cli.run import run
 from synthbench.cli.show import show
@@ -26,9 +28,11 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(tables)
+app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)
+app.command()(export)
 
 
 def _print_version(asked: bool) -> None:

@@ -115,7 +115,7 @@ class Attention(Mixer):
         logits = sum(c.flops(sizes, batch=batch, seq_len=seq_len) for c in self.components)
         return value_and_output + weights_times_value + logits
 
-    def reference(
+    def weights(
         self,
         p: Tensors,
         x: Array,
@@ -129,7 +129,20 @@ class Attention(Mixer):
             for c in self.components
         ]
         mixed = mix(logits, p.get("alpha"))
-        weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
+        if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+            mixed = mixed + p["position_bias"]
+        return masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        weights = self.weights(p, x, sizes, padding_mask=padding_mask, causal=causal)
         value = zero_padded(project(x, p["value"], p.get("value_bias")), padding_mask)
         heads = np.einsum(
             "bhlm,bmhk->blhk",

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from synthbench.errors import ShapeError
+from synthbench.errors import ShapeError, UnsupportedError
 
 Array = NDArray[Any]
 Tensors = Mapping[str, Array]
@@ -135,6 +135,21 @@ class Mixer:
     ) -> Array:
         """Y [B,L,d] in NumPy, in the precision of `x`; padding_mask [B,L], True = a real token."""
         raise NotImplementedError
+
+    def weights(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        """What a position weighs each of the things it sums: [B or 1, H, L or 1, things], NumPy.
+
+        Raises UnsupportedError for a mixer that weighs nothing.
+        """
+        raise UnsupportedError(f"{self.name} has no weights over positions to look at")
 
     @property
     def has_reference(self) -> bool:

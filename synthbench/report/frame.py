@@ -49,7 +49,7 @@ def pool_rounds(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Give each column its type; without this, one missing value makes whole numbers inexact."""
-    types = dict.fromkeys(_COUNTS, "Int64") | dict.fromkeys(_FLOATS, "float64")
+    types = dict.fromkeys(COUNTS, "Int64") | dict.fromkeys(FLOATS, "float64")
     return frame.astype(types).infer_objects()
 
 
@@ -123,17 +123,17 @@ def _rates(times: dict[str, Any]) -> dict[str, float]:
     return {"steps_per_second": 1 / median, "half_width_percent": 50 * width / median}
 
 
-_COUNTS = (
+COUNTS = (
     "peak_bytes", "parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes",
     "planned_bytes", "predicted_bytes", "parameters", "constants", "declared_parameters", "flops",
     "traced_flops",
 )  # fmt: skip
-_FLOATS = (
+FLOATS = (
     *TIMES, "low_seconds", "high_seconds", "steps_per_second", "half_width_percent",
     "compiler_flops", "parity_forward", "parity_gradient", "parity_tolerance",
     "parity_gradient_tolerance", "wall_seconds",
 )  # fmt: skip
 _COLUMNS = (
-    *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *_FLOATS, *_COUNTS,
+    *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *FLOATS, *COUNTS,
     "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed", "warnings",
 )  # fmt: skip

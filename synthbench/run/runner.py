@@ -60,7 +60,7 @@ def run_plan(
     if not resume:
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)
-    run = _Running(plan, summary, list(plugins), observer or Silent())
+    run = Running(plan, summary, list(plugins), observer or Silent())
     try:
         run.start_hosts()
         if plan.frameworks and not run.hosts:
@@ -101,8 +101,8 @@ def _info(plan: Plan, plugins: list[str], environment: dict[str, Any]) -> RunInf
     )
 
 
-class _Running:
-    """The state of one call of `run_plan`."""
+class Running:
+    """The state of one call of `run_plan`: hosts, parity checks and ceilings that cells share."""
 
     def __init__(
         self, plan: Plan, summary: Summary, plugins: list[str], observer: Observer
@@ -257,18 +257,7 @@ class _Running:
 
     def store(self, cell: Cell, number: int, started: str, reply: Reply, remaining: int) -> None:
         """Append a record and tell of it."""
-        measured = (reply.result or {}).get("measurements", {})
-        record = Record(
-            id=cell.id,
-            round=number,
-            cell=cell,
-            outcome=reply.outcome,
-            reason=reply.reason,
-            measurements=Measurements.model_validate(measured),
-            started=started,
-            wall_seconds=reply.wall_seconds,
-            host=reply.facts,
-        )
+        record = record_of(cell, number, started, reply)
         append_record(self.summary.run_dir, record)
         if record.outcome in SETTLED:
             self.settled.setdefault(cell.id, record)
@@ -277,6 +266,22 @@ class _Running:
         self.done += 1
         left = remaining * sum(self.spent) / len(self.spent) if self.spent else None
         self.observer.cell_finished(record, self.done, self.total, left)
+
+
+def record_of(cell: Cell, number: int, started: str, reply: Reply) -> Record:
+    """The record of a cell in a round, from the reply to its job."""
+    measured = (reply.result or {}).get("measurements", {})
+    return Record(
+        id=cell.id,
+        round=number,
+        cell=cell,
+        outcome=reply.outcome,
+        reason=reply.reason,
+        measurements=Measurements.model_validate(measured),
+        started=started,
+        wall_seconds=reply.wall_seconds,
+        host=reply.facts,
+    )
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:

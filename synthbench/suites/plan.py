@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, UnsupportedError
 from synthbench.mixers.notation import canonical
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
-from synthbench.suites.settings import Settings
+from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
 
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
@@ -77,17 +77,27 @@ def make_plan(
     twin_of = _canonical_or_same(settings.baseline) if settings.measure.has_twins else None
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
-    for seq_len, batch, dtype, form, mode, name, framework in itertools.product(
-        lengths, axes.batch, axes.dtype, axes.form, axes.mode, names, chosen
-    ):
+    models = settings.models or {"": settings.model}
+    own_sizes = {label: _mixer_sizes(suite, model.mixers) for label, model in models.items()}
+    for label, seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
+        models, lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form, axes.mode,
+        names, chosen,
+    ):  # fmt: skip
         for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
-            model = settings.model
+            model = models[label]
+            own = own_sizes[label].get(name, model)
+            two = model.kind == "encoder_decoder"
             cell = Cell(
                 variant=name, framework=framework, mode=mode, seq_len=seq_len, batch=batch,
-                model=model.kind, d_model=model.d_model, heads=model.heads,
-                head_dim=model.head_dim, max_len=model.max_len or seq_len, layers=model.layers,
-                feed_forward=model.feed_forward, vocabulary=model.vocabulary, dtype=dtype,
+                model=model.kind, d_model=model.d_model, heads=heads or own.heads,
+                head_dim=None if heads else own.head_dim, max_len=model.max_len or seq_len,
+                layers=model.layers, feed_forward=model.feed_forward, vocabulary=model.vocabulary,
+                norm=model.norm, positions=model.positions, bias=model.bias,
+                cross_heads=model.heads if two else None,
+                cross_head_dim=model.head_dim if two else None,
+                target_len=model.target_len, labels=model.labels, dtype=dtype,
                 device=device, form=form, compile=compiled, seed=settings.measure.seed,
+                label=label,
             )  # fmt: skip
             reason = why_impossible(cell)
             if reason is not None:
@@ -164,6 +174,17 @@ def _in_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
         except (NotationError, UnknownNameError, ShapeError) as error:
             raise NotationError(f"{suite.source}: axes.variant.{position}: {error}") from error
     return _unique(names)
+
+
+def _mixer_sizes(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:
+    """The sizes by canonical notation."""
+    found: dict[str, MixerSizes] = {}
+    for variant, own in sizes.items():
+        try:
+            found[canonical(variant)] = own
+        except (NotationError, UnknownNameError, ShapeError) as error:
+            raise NotationError(f"{suite.source}: model.mixers.{variant}: {error}") from error
+    return found
 
 
 def _canonical_or_same(baseline: str) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, PositiveInt
 
+from synthbench.models.style import NormKind, PositionKind
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -26,6 +27,8 @@ class Axes(Section):
     framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = ("torch", "jax")
     mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("forward", "train")
     seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    heads: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] | None = None
+    """Of the mixer; None: as the model says."""
     batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1,)
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = ("float32",)
     form: Annotated[tuple[Form, ...], Field(min_length=1)] = ("auto",)
@@ -33,9 +36,20 @@ class Axes(Section):
     """None: torch eager, jax compiled."""
 
 
-class ModelSection(Section):
-    """The model around the mixer, the same in every cell."""
+class MixerSizes(Section):
+    """The heads of one variant, where they are not the model's."""
 
+    heads: PositiveInt
+    head_dim: PositiveInt | None = None  # None: d_model / heads
+
+
+class ModelSection(Section):
+    """The model around the mixer, the same in every cell.
+
+    With `preset`, every other key has the preset's value unless it is given.
+    """
+
+    preset: str | None = None
     kind: ModelKind = "mixer"
     d_model: PositiveInt
     heads: PositiveInt
@@ -44,6 +58,13 @@ class ModelSection(Section):
     feed_forward: PositiveInt | None = None  # None: 4 d_model
     vocabulary: PositiveInt | None = None
     max_len: PositiveInt | None = None  # None: the seq_len of each cell
+    norm: NormKind = "layer"
+    positions: PositionKind = "learned"
+    bias: bool = True  # of the feed-forward
+    target_len: PositiveInt | None = None  # encoder_decoder: tokens of the target
+    labels: PositiveInt | None = None  # classifier
+    mixers: dict[str, MixerSizes] = {}
+    """Variant -> heads of its own; cross-attention keeps the model's."""
 
 
 class Measure(Section):
@@ -74,6 +95,8 @@ class Settings(Section):
 
     axes: Axes
     model: ModelSection
+    models: dict[str, ModelSection] = {}
+    """Several, each under a name of the suite's choice, instead of `model`, which is the first."""
     measure: Measure = Measure()
     baseline: str = "V"  # the variant ratios are taken to
     margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters

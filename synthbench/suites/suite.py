@@ -10,6 +10,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from synthbench.errors import NotationError, UnknownNameError
+from synthbench.models.presets import PRESETS
 from synthbench.suites.settings import Settings
 from synthbench.suites.validation import explain
 
@@ -69,7 +70,7 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
     for kind in KINDS:
         override = sections.get(kind)
         try:
-            devices[kind] = _validated(deep_merge(base, override or {}))
+            devices[kind] = _validated(with_presets(deep_merge(base, override or {}), source))
         except ValidationError as error:
             incomplete = all(e["type"] == "missing" for e in error.errors())
             if override is None and sections and incomplete:
@@ -94,6 +95,28 @@ def deep_merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]
         both = isinstance(value, dict) and isinstance(merged.get(key), dict)
         merged[key] = deep_merge(merged[key], value) if both else value
     return merged
+
+
+def with_presets(content: dict[str, Any], source: str) -> dict[str, Any]:
+    """The content with the keys of each model's preset below those that are given."""
+    models = content.get("models")
+    if isinstance(models, dict) and models:
+        if "model" in content:
+            raise NotationError(f"{source}: model: stands beside models; give one of the two")
+        filled = {n: _filled(m, f"{source}: models.{n}") for n, m in models.items()}
+        return content | {"models": filled, "model": next(iter(filled.values()))}
+    if "model" in content:
+        return content | {"model": _filled(content["model"], f"{source}: model")}
+    return content
+
+
+def _filled(model: Any, where: str) -> Any:
+    name = model.get("preset") if isinstance(model, dict) else None
+    if not isinstance(name, str):
+        return model
+    if name not in PRESETS:
+        raise NotationError(f"{where}.preset: {UnknownNameError('preset', name, PRESETS)}")
+    return PRESETS[name].model() | model
 
 
 def _validated(content: dict[str, Any]) -> Settings:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
 from synthbench.backends.jax import kernel
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
@@ -184,6 +184,12 @@ def apply(
         return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
 
 
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of a forward pass, as a forward step makes them."""
+    with precision(setting.dtype):
+        return to_numpy(build(model, start, setting, "forward", batch)())
+
+
 def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:
@@ -207,14 +213,14 @@ def gradients(
         return Gradients(to_numpy(outputs), float(loss), found)
 
 
-def train_losses(
+def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-) -> list[float]:
-    """The loss before each of the Adam steps on `batches`, in turn."""
+) -> Trained:
+    """Adam steps on `batches`, in turn."""
     step = build(model, start, setting, "train", batches[0])
     losses = []
     for batch in batches:
         with precision(setting.dtype):
             step.inputs, step.targets, step.padding_mask = to_arrays(batch, setting)
         losses.append(float(step()[0]))
-    return losses
+    return Trained(losses, {name: to_numpy(a) for name, a in step.named_values().items()})

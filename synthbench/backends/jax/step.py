@@ -11,7 +11,7 @@ from flax import nnx
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
-from synthbench.backends.jax.module import split
+from synthbench.backends.jax.module import named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
@@ -45,6 +45,7 @@ class JaxStep:
         graph, trained, constants = split(module)
         self.parameters, treedef = jax.tree.flatten(trained)
         self.constants, constants_treedef = jax.tree.flatten(constants)
+        self.treedef, self.constants_treedef = treedef, constants_treedef
         self.parameter_count = sum(p.size for p in self.parameters)
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
@@ -81,6 +82,12 @@ class JaxStep:
         self.function = train_step if self.train else forward
         self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
         self.executable: Any = None
+
+    def named_values(self) -> dict[str, Any]:
+        """Parameters and constants as they stand, by declared name."""
+        trained = jax.tree.unflatten(self.treedef, self.parameters)
+        constants = jax.tree.unflatten(self.constants_treedef, self.constants)
+        return named_parameters(trained) | named_parameters(constants)
 
     @property
     def optimizer_bytes(self) -> int:

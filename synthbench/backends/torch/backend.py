@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
 from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
@@ -22,7 +22,7 @@ from synthbench.models.model import Model
 __all__ = [
     "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
     "numerics", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train_losses", "version",
+    "train", "version",
 ]  # fmt: skip
 
 name = "torch"
@@ -134,6 +134,15 @@ def apply(
     return to_numpy(y)
 
 
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of the second of two forward passes, as a forward step makes them."""
+    module = load_model(model, start, setting)
+    step = TorchStep(module, "forward", setting, *to_tensors(batch, setting))
+    step.compile()
+    step()  # what it keeps for the next call is there
+    return to_numpy(step())
+
+
 def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:
@@ -153,14 +162,14 @@ def gradients(
     return Gradients(to_numpy(outputs), loss.item(), found)
 
 
-def train_losses(
+def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-) -> list[float]:
-    """The loss before each of the Adam steps on `batches`, in turn."""
+) -> Trained:
+    """Adam steps on `batches`, in turn."""
     module = load_model(model, start, setting)
     step = TorchStep(module, "train", setting, *to_tensors(batches[0], setting))
     losses = []
     for batch in batches:
         step.inputs, step.targets, step.padding_mask = to_tensors(batch, setting)
         losses.append(float(step()))
-    return losses
+    return Trained(losses, {n: to_numpy(t).copy() for n, t in named_tensors(module).items()})

@@ -31,7 +31,10 @@ def reference(
     given = Given(p, x, padding_mask, causal)
     logits = [components.logits(component, given) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
-    weights = masked_softmax(mix(logits, p.get("alpha")), mask)
+    mixed = mix(logits, p.get("alpha"))
+    if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+        mixed = mixed + p["position_bias"]
+    weights = masked_softmax(mixed, mask)
     value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = torch.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = torch.einsum("bhlm,bmhk->blhk", weights, value)

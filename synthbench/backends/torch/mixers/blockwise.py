@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synthbench.backends.choices import bound
+
 # Queries a block. Heads go together until a block has so many logits: few enough that they stay in
 # a CPU's cache and take the memory of the block before, on a GPU enough to fill it.
 QUERIES = 128
@@ -86,8 +88,9 @@ class _Block:
 
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
     """Blocks of queries; where causal, only the keys that one of them sees."""
-    queries = min(QUERIES, length)
-    together = max(1, LOGITS.get(device, LOGITS["cpu"]) // (batch * queries * length))
+    queries = min(bound(QUERIES), length)
+    logits = bound(LOGITS.get(device, LOGITS["cpu"]))
+    together = max(1, logits // (batch * queries * length))
     return [
         _Block(
             slice(head, min(head + together, heads)), slice(start, end), end if causal else length
@@ -185,7 +188,7 @@ class _Blockwise(torch.autograd.Function):
         ctx.save_for_backward(hidden, query, key, value, *tensors)
         pair = None if query is None or key is None else (query, key)
         blocks = _blocks(heads, batch, length, value.device.type, causal)
-        ctx.only = None
+        ctx.blocks, ctx.only = blocks, None
         if len(blocks) == 1 and any(ctx.needs_input_grad):
             leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], blocks[0])
             weights = logits.weights(pair, rows, hidden, blocks[0])
@@ -203,7 +206,7 @@ class _Blockwise(torch.autograd.Function):
         (d_out,) = gradients
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: _Logits = ctx.logits
-        heads, batch, length, _ = value.shape
+        batch = value.shape[1]
         pair = None if query is None else (query, key)
         given = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
         sums = [
@@ -211,7 +214,7 @@ class _Blockwise(torch.autograd.Function):
             for t, need in given
         ]
         d_query, d_key, d_value, *d_tensors = sums
-        for block in _blocks(heads, batch, length, value.device.type, logits.causal):
+        for block in ctx.blocks:
             if ctx.only is not None:
                 (leaves, rows, weights), ctx.only = ctx.only, None
             else:
