@@ -116,7 +116,8 @@ class Model:
 
         A causal product counts in full, and half of it is hidden.
         """
-        return self.mixer.needed_share * (0.5 if self.causal else 1.0)
+        causal = self.causal or any(stack.causal for stack in self.stacks)
+        return self.mixer.needed_share * (0.5 if causal else 1.0)
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""

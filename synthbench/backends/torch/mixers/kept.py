@@ -29,7 +29,7 @@ def keeps(mixer: Attention, given: Given) -> bool:
     """Whether weights are kept in this call; where gradients are needed they are let go."""
     if not {c.name for c in mixer.components} <= {"random", "fixed_random"}:
         return False
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or "position_bias" in given.p:
         return False
     tensors = _made_of(mixer, given)
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
