@@ -18,6 +18,8 @@ from synthbench.backends.choices import listening
 from synthbench.backends.torch import backend
 from synthbench.backends.torch.mixers import banded, blockwise
 from synthbench.backends.torch.mixers.kept import kept_bytes
+from synthbench.backends.torch.model import build_mixer
+from synthbench.backends.torch.module import load
 from synthbench.backends.torch.prediction import predict_memory
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch
@@ -27,6 +29,7 @@ from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
 from tests.variants import VARIANTS
 
+SIZES = Sizes.of(d_model=16, heads=4, max_len=12)
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
 
 
@@ -68,6 +71,28 @@ def test_outputs_and_gradients_are_those_of_the_reference_form(variant: str, dty
     for case in cases(model):
         cased = replace(model, causal=case.causal)
         assert require_same(cased, dtype, case_batch(cased, case), start)
+
+
+@pytest.mark.usefixtures("blocks")
+@pytest.mark.parametrize("variant", ["V", "R", "FR", "D+V", "R+V", "glu"])
+def test_a_models_position_bias_joins_the_logits(variant: str) -> None:
+    module, plain = (build_mixer(parse(variant), SIZES, form) for form in ("fused", "reference"))
+    start = random_parameters(small_model(variant))
+    for each in (module, plain):
+        load(each, parse(variant).parameters(SIZES), {n[6:]: v for n, v in start.items()})
+    mask = torch.ones(2, 9, dtype=torch.bool)
+    mask[1, 4:] = False
+    for options in ((None, False), (mask, False), (mask, True)):
+        found = []
+        for each in (module, plain):
+            torch.manual_seed(0)
+            x, bias = torch.randn(2, 9, 16), torch.randn(1, 4, 9, 9, requires_grad=True)
+            y = each(x, *options, position_bias=bias)
+            (gradient,) = torch.autograd.grad(y.square().sum(), [bias])
+            found.append((y, gradient))
+            with torch.no_grad():  # nothing kept hides another bias
+                torch.testing.assert_close(each(x, *options, position_bias=bias), y)
+        torch.testing.assert_close(found[0], found[1])
 
 
 @pytest.mark.usefixtures("few_queries")

@@ -188,7 +188,7 @@ class _Blockwise(torch.autograd.Function):
         ctx.save_for_backward(hidden, query, key, value, *tensors)
         pair = None if query is None or key is None else (query, key)
         blocks = _blocks(heads, batch, length, value.device.type, causal)
-        ctx.only = None
+        ctx.blocks, ctx.only = blocks, None
         if len(blocks) == 1 and any(ctx.needs_input_grad):
             leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], blocks[0])
             weights = logits.weights(pair, rows, hidden, blocks[0])
@@ -206,7 +206,7 @@ class _Blockwise(torch.autograd.Function):
         (d_out,) = gradients
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: _Logits = ctx.logits
-        heads, batch, length, _ = value.shape
+        batch = value.shape[1]
         pair = None if query is None else (query, key)
         given = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
         sums = [
@@ -214,7 +214,7 @@ class _Blockwise(torch.autograd.Function):
             for t, need in given
         ]
         d_query, d_key, d_value, *d_tensors = sums
-        for block in _blocks(heads, batch, length, value.device.type, logits.causal):
+        for block in ctx.blocks:
             if ctx.only is not None:
                 (leaves, rows, weights), ctx.only = ctx.only, None
             else:

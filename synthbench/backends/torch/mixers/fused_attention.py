@@ -19,7 +19,7 @@ from synthbench.backends.torch.mixers.blockwise import Pair, Term
 from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.kept import keeps, kept_weights
 from synthbench.backends.torch.mixers.numerics import Given, add_bias, choose, softmax, zero_padded
-from synthbench.backends.torch.mixers.terms import position_bias, term_of
+from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
@@ -75,8 +75,8 @@ def split(parts: Parts, given: Given) -> tuple[Pair | None, list[Term]]:
             pairs.append(pair_of(component, given, weight))
         else:
             terms.append(term_of(component, given, weight))
-    if "position_bias" in given.p:
-        terms.append(position_bias(given.p["position_bias"]))
+    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
+        terms.append(logits_term(given.p["position_bias"]))
     return one_pair(pairs) if pairs else None, terms
 
 

@@ -66,13 +66,12 @@ def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
 def whole(component: Component, given: Given, weight: Tensor | None) -> Term:
     """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
     logits = components.logits(component, given)
-    logits = logits if weight is None else logits * weight[:, None, None]
+    return logits_term(logits if weight is None else logits * weight[:, None, None])
+
+
+def logits_term(logits: Tensor) -> Term:
+    """Logits [B or 1,H,L,L] that are there."""
     return Term(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
-
-
-def position_bias(bias: Tensor) -> Term:
-    """The bias of the model around the mixer [1,H,L,L], its gradient written block by block."""
-    return Term(lambda keys, rows: rows[..., :keys], (bias.swapaxes(0, 1),))
 
 
 def fold(x: Tensor, weight: Tensor) -> Tensor:
