@@ -212,7 +212,7 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         if offset is not None:
             d_logits = d_logits - blocks.take(offset, place, True).mT
         d_value = blocks.put(d_value, weights.astype(value.dtype) @ d_rows, place, False)
-        (d_parts,) = pull(weights * d_logits)
+        (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
         d_terms = [
             {n: blocks.put(x, getattr(part, n), place, n in t.per_query) for n, x in made.items()}
             for t, part, made in zip(terms, d_parts, d_terms, strict=True)
