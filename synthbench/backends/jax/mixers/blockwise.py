@@ -1,8 +1,7 @@
 """softmax(logits) times values by blocks of queries: no [L,L] in memory, forward or backward.
 
-Each turn of one loop makes the logits (terms.py) of a block of queries, transposed (keys first: so
-XLA's products on a CPU take them as they lie), and the backward pass makes them again from the row
-statistics, as FlashAttention does (Dao et al. 2022, arXiv 2205.14135).
+Each turn of one loop makes the logits (terms.py) of a block of queries, and the backward pass makes
+them again from the row statistics, as FlashAttention does (Dao et al. 2022, arXiv 2205.14135).
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from synthbench.backends.jax.mixers.terms import Bias, Term, mixed
+from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
 
 Terms = tuple[Term, ...]
 
@@ -34,25 +33,22 @@ class Blocks:
     heads: int
     seq_len: int
     block: int
-    one_by_one: bool  # an example and a head a turn (CPU), or all of them (accelerators)
-    shared_first: bool  # examples innermost: they add to one gradient [H,L,L]
+    examples_apart: bool  # one example a turn, or all of them
+    heads_apart: bool
     causal: bool
 
     @property
     def counts(self) -> tuple[int, int, int]:
         """How many turns for examples, heads and blocks of queries."""
         queries = -(-self.seq_len // self.block)
-        return (self.batch, self.heads, queries) if self.one_by_one else (1, 1, queries)
+        batch = self.batch if self.examples_apart else 1
+        return batch, self.heads if self.heads_apart else 1, queries
 
     def place(self, turn: Array) -> tuple[Array, Array, Array]:
         """Example, head and first query of a turn."""
-        batch, heads, queries = self.counts
-        if self.shared_first:
-            rest, b = jnp.divmod(turn, batch)
-            h, i = jnp.divmod(rest, queries)
-        else:
-            rest, i = jnp.divmod(turn, queries)
-            b, h = jnp.divmod(rest, heads)
+        _, heads, queries = self.counts
+        rest, i = jnp.divmod(turn, queries)
+        b, h = jnp.divmod(rest, heads)
         return b, h, i * self.block
 
     def take(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
@@ -67,12 +63,13 @@ class Blocks:
         return lax.dynamic_update_slice(x, there + part.astype(x.dtype), start)
 
     def _where(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Any:
-        b, h, first = place
-        zero = jnp.zeros_like(first)
-        alone = self.one_by_one
-        start = [b if alone and x.shape[0] > 1 else zero, h if alone and x.shape[1] > 1 else zero]
-        size = [1, 1] if alone else list(x.shape[:2])
-        start += [first if queries else zero] + [zero] * (x.ndim - 3)
+        zero = jnp.zeros_like(place[2])
+        start, size = [], []
+        apart = self.examples_apart, self.heads_apart
+        for index, length, one in zip(place[:2], x.shape[:2], apart, strict=True):
+            start.append(index if one and length > 1 else zero)
+            size.append(1 if one else length)
+        start += [place[2] if queries else zero] + [zero] * (x.ndim - 3)
         size += [self.block if queries else x.shape[2], *x.shape[3:]]
         return start, size
 
@@ -101,9 +98,10 @@ def attend(
     to be divided by their sum over the same keys: the maximum counts as a constant.
     """
     B, H, L, _ = value.shape
+    # Examples that share a bias go together: it is read once, and so is its gradient written.
+    examples_apart = one_by_one and not any(isinstance(t, Bias) for t in terms)
     block = block_size(L)
-    biased = any(isinstance(t, Bias) for t in terms)
-    blocks = Blocks(B, H, L, block, one_by_one, biased, causal)
+    blocks = Blocks(B, H, L, block, examples_apart, one_by_one, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
     mask = None if key_mask is None else key_mask[:, None, :, None]
@@ -142,13 +140,19 @@ def trained(t: Term) -> dict[str, Array]:
     return {name: x for name, x in t.arrays.items() if not (constant and name == "table")}
 
 
-def seen(blocks: Blocks, mask: Array | None, place: Any) -> Array | None:
-    """[B or 1, 1, L, block or 1], True where a query of the turn may see the key."""
+def seen(blocks: Blocks, mask: Array | None, place: Any, keys_first: bool) -> Array | None:
+    """[B or 1, 1, block or 1, L], or [.., L, block or 1]: True where a query may see the key."""
     visible = None if mask is None else blocks.take(mask, place, False)
+    if visible is not None and not keys_first:
+        visible = visible.mT
     if blocks.causal:
-        keys = lax.broadcasted_iota(jnp.int32, (1, 1, blocks.seq_len, blocks.block), 2)
-        queries = lax.broadcasted_iota(jnp.int32, (1, 1, blocks.seq_len, blocks.block), 3)
-        before = keys <= queries + place[2]
+        shape = (1, 1, blocks.block, blocks.seq_len)
+        keys, queries = 3, 2
+        if keys_first:
+            shape, keys, queries = (*shape[:2], *shape[:1:-1]), 2, 3
+        before = lax.broadcasted_iota(jnp.int32, shape, keys) <= place[2] + lax.broadcasted_iota(
+            jnp.int32, shape, queries
+        )
         visible = before if visible is None else visible & before
     return visible
 
@@ -169,25 +173,21 @@ def _forward(
 
     def turn(place: Any, made: Any) -> Any:
         y, statistics = made
-        logits = mixed(pick(blocks, terms, place), L)
-        visible = seen(blocks, mask, place)
+        logits = mixed(pick(blocks, terms, place), L, keys_first=False)
+        visible = seen(blocks, mask, place, keys_first=False)
         if visible is not None:
             logits = jnp.where(visible, logits, jnp.finfo(wide).min)
-        highest = logits.max(axis=2, keepdims=True)
-        weights = jnp.exp(logits - highest)
+        statistic = logits.max(axis=-1, keepdims=True)
+        weights = jnp.exp(logits - statistic)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
-        rows = weights.astype(value.dtype).mT @ blocks.take(value, place, False)
-        statistic = highest
+        rows = weights.astype(value.dtype) @ blocks.take(value, place, False)
         if normalized:
-            total = weights.sum(axis=2, keepdims=True)
+            total = weights.sum(axis=-1, keepdims=True)
             total = jnp.where(total == 0, 1, total)
-            rows = rows.astype(wide) / total.mT
-            statistic = highest + jnp.log(total)
-        return (
-            blocks.put(y, rows, place, True),
-            blocks.put(statistics, statistic.mT, place, True),
-        )
+            rows = rows.astype(wide) / total
+            statistic = statistic + jnp.log(total)
+        return blocks.put(y, rows, place, True), blocks.put(statistics, statistic, place, True)
 
     empty = jnp.zeros((B, H, length, c), value.dtype), jnp.zeros((B, H, length, 1), wide)
     y, statistics = blocks.loop(turn, empty)
@@ -199,19 +199,28 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     wide = statistics.dtype
     offset = (dy.astype(wide) * y).sum(axis=-1, keepdims=True) if normalized else None
 
+    # XLA's products on a CPU take what they sum as it lies when keys come first; sums over keys
+    # (an outer product's) and rows of a bias are read the other way.
+    together = blocks.examples_apart or blocks.batch == 1
+    keys_first = together and not any(isinstance(t, Outer) for t in terms)
+
+    def turned(x: Array) -> Array:
+        return x.mT if keys_first else x
+
     def turn(place: Any, made: Any) -> Any:
         d_terms, d_value = made
         parts = pick(blocks, terms, place)
-        logits, pull = jax.vjp(lambda parts: mixed(parts, blocks.seq_len), parts)
-        weights = jnp.exp(logits - blocks.take(statistics, place, True).mT)
-        visible = seen(blocks, mask, place)
+        logits, pull = jax.vjp(lambda parts: mixed(parts, blocks.seq_len, keys_first), parts)
+        weights = jnp.exp(logits - turned(blocks.take(statistics, place, True)))
+        visible = seen(blocks, mask, place, keys_first)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
         d_rows = blocks.take(dy, place, True)
-        d_logits = (blocks.take(value, place, False) @ d_rows.mT).astype(wide)
+        d_logits = product(d_rows, blocks.take(value, place, False), keys_first).astype(wide)
         if offset is not None:
-            d_logits = d_logits - blocks.take(offset, place, True).mT
-        d_value = blocks.put(d_value, weights.astype(value.dtype) @ d_rows, place, False)
+            d_logits = d_logits - turned(blocks.take(offset, place, True))
+        by_key = weights if keys_first else weights.mT
+        d_value = blocks.put(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
         (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
         d_terms = [
             {n: blocks.put(x, getattr(part, n), place, n in t.per_query) for n, x in made.items()}

@@ -74,7 +74,7 @@ def heads_first(x: Array) -> Array:
 
 
 def biased(query: Array, keys: list[tuple[Array, Array | None]]) -> tuple[Array, ...]:
-    """Query [B,H,L,f] and maps (keys [1,H,L,f], bias [H or 1, L] or None), the bias as a feature."""
+    """Query [B,H,L,f] and maps (keys [1,H,L,f], bias [H or 1, L] or None): a bias is a feature."""
     if all(bias is None for _, bias in keys):
         return query, *(key for key, _ in keys)
     query = jnp.concatenate([query, jnp.ones_like(query[..., :1])], axis=-1)
@@ -101,18 +101,21 @@ def map_of(given: Given, name: str) -> tuple[Array, Array | None]:
 
 
 def dot_product(component: DotProduct, given: Given, weight: Weight) -> Pair:
+    """V: (Q / sqrt(k), K)."""
     query, key = given.project("dot_product.query"), given.project("dot_product.key")
     scaled = heads_first(query) * query.shape[-1] ** -0.5
     return Pair(weighted(scaled, weight), heads_first(key))
 
 
 def dense(component: Dense, given: Given, weight: Weight) -> Pair:
+    """D: (relu(X hidden), logits^T)."""
     hidden = heads_first(jax.nn.relu(given.project(component.hidden_name)))
     query, key = biased(hidden, [map_of(given, "dense.logits")])
     return Pair(weighted(query, weight), key)
 
 
 def factorized_random(component: FactorizedRandom, given: Given, weight: Weight) -> Pair:
+    """FR: (left, right), the same for every example."""
     L = given.x.shape[1]
     left = given.p["factorized_random.left"][None, :, :L]
     right = given.p["factorized_random.right"][None, :, :L]
@@ -120,14 +123,17 @@ def factorized_random(component: FactorizedRandom, given: Given, weight: Weight)
 
 
 def random(component: Random, given: Given, weight: Weight) -> Bias:
+    """R: the trained logits."""
     return Bias(given.p["random.logits"][None], weight)
 
 
 def fixed_random(component: FixedRandom, given: Given, weight: Weight) -> Bias:
+    """Fix: the constant logits."""
     return Bias(given.p["fixed_random.logits"][None], weight, constant=True)
 
 
 def dense_factors(component: FactorizedDense, given: Given, weight: Weight) -> Outer:
+    """FD: its two factors."""
     hidden_a, hidden_b = component.hidden_names
     a = factorized_dense.factor(given, hidden_a, "factorized_dense.a")
     b = factorized_dense.factor(given, hidden_b, "factorized_dense.b")
@@ -135,6 +141,7 @@ def dense_factors(component: FactorizedDense, given: Given, weight: Weight) -> O
 
 
 def bottleneck(component: Bottleneck, given: Given, weight: Weight) -> Pair:
+    """(relu(relu(X down) up), logits^T)."""
     p, x = given.p, given.x
     down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
@@ -144,16 +151,20 @@ def bottleneck(component: Bottleneck, given: Given, weight: Weight) -> Pair:
 
 
 def glu(component: Glu, given: Given, weight: Weight) -> Gated:
+    """X by heads, and its two maps."""
     split = heads_first(split_heads(given.x, given.p["glu.logits"].shape[0]))
     maps = [map_of(given, "glu.logits"), map_of(given, "glu.gate")]
-    return Gated(*biased(split, maps), weight)
+    query, key, gate = biased(split, maps)
+    return Gated(query, key, gate, weight)
 
 
 def conv(component: Conv, given: Given, weight: Weight) -> Pair:
+    """(windows of X, kernel^T)."""
     return last_convolution(zero_padded(given.x, given.padding_mask), "conv.kernel", given, weight)
 
 
 def bottleneck_conv(component: BottleneckConv, given: Given, weight: Weight) -> Pair:
+    """(windows of relu(conv1(X)), second^T)."""
     hidden = convolutional.bottleneck_hidden(given)
     return last_convolution(hidden, "bottleneck_conv.second", given, weight)
 
@@ -169,6 +180,7 @@ def last_convolution(x: Array, name: str, given: Given, weight: Weight) -> Pair:
 
 
 def conv_relu_conv(component: ConvReluConv, given: Given, weight: Weight) -> Pair:
+    """(windows of relu(conv1(X)) by head, second^T)."""
     hidden = convolutional.hidden(given)  # [B,L,H,k]
     second, L = given.p["conv_relu_conv.second"], given.x.shape[1]
     bias = given.p.get("conv_relu_conv.second_bias")

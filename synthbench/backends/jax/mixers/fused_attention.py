@@ -83,9 +83,7 @@ def shared(
     def together(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
         keys = jnp.broadcast_to(padding_mask.T.astype(value.dtype), (1, H, L, B))
         columns = jnp.concatenate([columns, keys], axis=-1)
-        y = attend(
-            terms, columns, None, causal=causal, one_by_one=one_by_one, normalized=False
-        )
+        y = attend(terms, columns, None, causal=causal, one_by_one=one_by_one, normalized=False)
         total = y[0, ..., B * k :].transpose(2, 0, 1)[..., None]  # [B,H,L,1]
         return apart(y[..., : B * k]) / jnp.where(total == 0, 1, total)
 

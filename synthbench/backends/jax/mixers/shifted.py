@@ -24,7 +24,7 @@ BLOCK = 64
 
 
 def convolve_heads(u: Array, kernel: Array, causal: bool) -> Array:
-    """y[t] = sum_j kernel[t,j] u[t - P + j]: U [B,L,d], kernel [B or 1, L or 1, H, K] -> [B,L,d]."""
+    """y[t] = sum_j kernel[t,j] u[t - P + j]: U [B,L,d], kernel [B or 1, L or 1, H, K]."""
     B, L, d = u.shape
     heads = u.reshape(B, L, kernel.shape[2], -1)
     if kernel.shape[-1] <= LONGEST_SHIFTED:

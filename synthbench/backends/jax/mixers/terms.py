@@ -1,4 +1,4 @@
-"""What logits are a sum of, each made for a few queries and all keys, transposed: [..., L, queries].
+"""What logits are a sum of, each made for a few queries and all keys, with either of them first.
 
 A term holds arrays [B or 1, H or 1, ...]; `per_query` names those with a query axis, which a step
 takes a block of. It is a pytree whose leaves are its arrays, so that gradients come in the same
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax import Array
 
 
+@dataclass(frozen=True)
 class Term:
     """One summand of the logits."""
 
@@ -36,8 +37,8 @@ class Term:
         """The same term with other arrays."""
         return replace(self, **arrays)
 
-    def logits(self, seq_len: int) -> Array:
-        """[B or 1, H or 1, L, queries] of the queries in hand."""
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        """[B or 1, H or 1, queries, L] of the queries in hand, or [.., L, queries]."""
         raise NotImplementedError
 
 
@@ -51,11 +52,13 @@ class Pair(Term):
     wide: bool = False
     per_query: ClassVar[tuple[str, ...]] = ("query",)
 
-    def logits(self, seq_len: int) -> Array:
-        return self.key @ self.query.mT
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        return product(self.query, self.key, keys_first)
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["table", "weight"], meta_fields=["constant"])
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["table", "weight"], meta_fields=["constant"]
+)
 @dataclass(frozen=True)
 class Bias(Term):
     """S = weight table: table [1,H,N,N], which may be constant, weight [1, H or 1, 1, 1]."""
@@ -65,8 +68,9 @@ class Bias(Term):
     constant: bool = False  # no gradient of the table is made
     per_query: ClassVar[tuple[str, ...]] = ("table",)
 
-    def logits(self, seq_len: int) -> Array:
-        rows = self.table[..., :seq_len].mT
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        rows = self.table[..., :seq_len]
+        rows = rows.mT if keys_first else rows
         return rows if self.weight is None else rows * self.weight
 
 
@@ -79,10 +83,13 @@ class Outer(Term):
     b: Array
     per_query: ClassVar[tuple[str, ...]] = ("a", "b")
 
-    def logits(self, seq_len: int) -> Array:
-        a, b = self.a.mT, self.b.mT
-        outer = a[..., :, None, :] * b[..., None, :, :]
-        return outer.reshape(*outer.shape[:2], -1, outer.shape[-1])[..., :seq_len, :]
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        if keys_first:
+            a, b = self.a.mT, self.b.mT
+            outer = a[..., :, None, :] * b[..., None, :, :]
+            return outer.reshape(*outer.shape[:2], -1, outer.shape[-1])[..., :seq_len, :]
+        outer = self.a[..., :, None] * self.b[..., None, :]
+        return outer.reshape(*outer.shape[:3], -1)[..., :seq_len]
 
 
 @partial(
@@ -100,15 +107,20 @@ class Gated(Term):
     weight: Array | None
     per_query: ClassVar[tuple[str, ...]] = ("query",)
 
-    def logits(self, seq_len: int) -> Array:
-        query = self.query.mT
-        rows = (self.key @ query) * jax.nn.sigmoid(self.gate @ query)
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        gate = jax.nn.sigmoid(product(self.query, self.gate, keys_first))
+        rows = product(self.query, self.key, keys_first) * gate
         return rows if self.weight is None else rows * self.weight
 
 
-def mixed(terms: Any, seq_len: int) -> Array:
+def product(query: Array, key: Array, keys_first: bool) -> Array:
+    """query key^T, or its transpose."""
+    return key @ query.mT if keys_first else query @ key.mT
+
+
+def mixed(terms: Any, seq_len: int, keys_first: bool) -> Array:
     """The sum of the terms, in float32 at least."""
-    logits = [t.logits(seq_len) for t in terms]
+    logits = [t.logits(seq_len, keys_first) for t in terms]
     total = logits[0].astype(jnp.promote_types(logits[0].dtype, jnp.float32))
     for more in logits[1:]:
         total = total + more
