@@ -74,8 +74,6 @@ MASK[0, 7:] = MASK[1, :3] = MASK[2] = False
 
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_fused_is_reference(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blockwise, "LARGEST_BLOCK", 4)
-    monkeypatch.setattr(shifted, "BLOCK", 4)
     L = min(11, small_model(variant).sizes.max_len)
     causal = parse(variant).name != "linformer"
     compare(variant, "float64", L, jnp.asarray(MASK[:, :L]), causal)

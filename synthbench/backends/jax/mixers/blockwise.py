@@ -22,6 +22,8 @@ Terms = tuple[Term, ...]
 # Logits in hand in one turn, a block of queries times L, by measurement: 1 MB in float32, which
 # stays in a core's cache.
 TURN_LOGITS = 2**18
+# So short are the inputs of the check before each cell: it is to meet several blocks.
+CHECKED, SMALL_BLOCK = 32, 4
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 256
 
 
@@ -110,6 +112,8 @@ def attend(
 
 def block_size(seq_len: int) -> int:
     """Queries of a block: L itself where short, else a divisor of L where there is one."""
+    if seq_len <= CHECKED:
+        return min(SMALL_BLOCK, seq_len)
     most = min(LARGEST_BLOCK, max(SMALLEST_BLOCK, TURN_LOGITS // seq_len))
     if seq_len <= most:
         return seq_len
@@ -210,13 +214,18 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     def turn(place: Any, made: Any) -> Any:
         d_terms, d_value = made
         parts = pick(blocks, terms, place)
-        logits, pull = jax.vjp(lambda parts: mixed(parts, blocks.seq_len, keys_first), parts)
+        values, d_rows = blocks.take(value, place, False), blocks.take(dy, place, True)
+
+        def logits_of(parts: Terms) -> Array:  # of the examples and heads in hand
+            logits = mixed(parts, blocks.seq_len, keys_first)
+            return jnp.broadcast_to(logits, (*values.shape[:2], *logits.shape[2:]))
+
+        logits, pull = jax.vjp(logits_of, parts)
         weights = jnp.exp(logits - turned(blocks.take(statistics, place, True)))
         visible = seen(blocks, mask, place, keys_first)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
-        d_rows = blocks.take(dy, place, True)
-        d_logits = product(d_rows, blocks.take(value, place, False), keys_first).astype(wide)
+        d_logits = product(d_rows, values, keys_first).astype(wide)
         if offset is not None:
             d_logits = d_logits - turned(blocks.take(offset, place, True))
         by_key = weights if keys_first else weights.mT

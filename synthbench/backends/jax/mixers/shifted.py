@@ -14,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends import choices
+from synthbench.backends.jax.mixers.blockwise import CHECKED, SMALL_BLOCK
 from synthbench.mixers.convolution import padding
 
 # The widest kernel that shifted sums are for, and the positions of a block, by measurement: on a
@@ -67,7 +68,7 @@ def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Arra
     if by_position and K > 1:
         turned = jnp.pad(kernel, ((0, 0), (after, before), (0, 0), (0, 0)))
     du = summed(dy, by_position, (after, before), [(turned, K - 1 - i) for i in range(K)])
-    block = min(BLOCK, u.shape[1])
+    block = block_size(u.shape[1])
     equation = "bnthc,bnshc->bnhts" if by_position else "bnthc,bnshc->hts"
     band = jnp.einsum(equation, in_blocks(dy, block), windows_of_blocks(u, K, causal))
     rows = from_band(band, K)
@@ -83,7 +84,7 @@ shifted_sums.defvjp(_forward, _backward)
 def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
     """The same, each block of positions a product of its band with its windows."""
     B, L, H, c = u.shape
-    K, block = kernel.shape[-1], min(BLOCK, L)
+    K, block = kernel.shape[-1], block_size(L)
     windows = windows_of_blocks(u, K, causal)  # [B,n,S,H,c]
     if kernel.shape[1] == 1:
         band = to_band(jnp.broadcast_to(kernel[0, 0, :, None], (H, block, K)))
@@ -92,6 +93,11 @@ def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
         band = to_band(in_blocks(kernel, block).swapaxes(2, 3))
         y = jnp.einsum("bnhts,bnshc->bnthc", band, windows)
     return y.reshape(B, -1, H, c)[:, :L]
+
+
+def block_size(seq_len: int) -> int:
+    """Positions of a block: few where L is that of the check before a cell, so that it has some."""
+    return min(SMALL_BLOCK if seq_len <= CHECKED else BLOCK, seq_len)
 
 
 def in_blocks(x: Array, block: int) -> Array:
@@ -105,7 +111,7 @@ def in_blocks(x: Array, block: int) -> Array:
 def windows_of_blocks(u: Array, width: int, causal: bool) -> Array:
     """U [B,L,...] -> [B,n,block + K - 1,...]: all that the positions of each block see."""
     L = u.shape[1]
-    block = min(BLOCK, L)
+    block = block_size(L)
     n, size = -(-L // block), block + width - 1
     parts = -(-size // block)
     before, _ = padding(width, causal)
