@@ -120,10 +120,13 @@ def build(
     model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> JaxStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
-    with precision(setting.dtype):
+    with precision(setting.dtype), jax.default_device(device_of(setting)):
         module = load_model(model, start, setting)
         form = form_of(model.mixer, setting.form)
-        return JaxStep(module, mode, setting, *to_arrays(batch, setting), form)
+        counted = None
+        if form not in (None, "reference"):
+            counted = build_model(model, "reference", DTYPES[setting.dtype])
+        return JaxStep(module, mode, setting, *to_arrays(batch, setting), form, counted)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:
@@ -170,7 +173,7 @@ def apply(
 ) -> Array:
     """Y [B,L,d] of a bare mixer."""
     dtype, device = DTYPES[setting.dtype], device_of(setting)
-    with precision(setting.dtype):
+    with precision(setting.dtype), jax.default_device(device_of(setting)):
         module = build_mixer(mixer, sizes, setting.form, dtype)
         load(module, mixer.parameters(sizes), parameters, dtype, device)
         mask = None if padding_mask is None else jax.device_put(padding_mask, device)
@@ -195,7 +198,7 @@ def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
-    with precision(setting.dtype):
+    with precision(setting.dtype), jax.default_device(device_of(setting)):
         module = load_model(model, start, setting)
         inputs, targets, mask = to_arrays(batch, setting)
         graph, trained, constants = split(module)
@@ -223,7 +226,7 @@ def train(
     step = build(model, start, setting, "train", batches[0])
     losses = []
     for batch in batches:
-        with precision(setting.dtype):
+        with precision(setting.dtype), jax.default_device(device_of(setting)):
             step.inputs, step.targets, step.padding_mask = to_arrays(batch, setting)
         losses.append(float(step()[0]))
     return Trained(losses, {name: to_numpy(a) for name, a in step.named_values().items()})

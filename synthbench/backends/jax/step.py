@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -21,7 +22,8 @@ class JaxStep:
     """A built step on one batch; see `Step` in backends/base.py.
 
     The module is split once: the program takes and returns plain lists of arrays, so that no step
-    pays for walking the module in Python.
+    pays for walking the module in Python. `counted` is the same model in its reference form, of
+    shapes only, where `module` is in another.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class JaxStep:
         targets: jax.Array,
         padding_mask: jax.Array | None,
         form: str | None = None,
+        counted: nnx.Module | None = None,
     ) -> None:
         if setting.compile == "eager":
             raise UnsupportedError(
@@ -42,44 +45,18 @@ class JaxStep:
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.setting = setting
-        graph, trained, constants = split(module)
-        self.parameters, treedef = jax.tree.flatten(trained)
-        self.constants, constants_treedef = jax.tree.flatten(constants)
-        self.treedef, self.constants_treedef = treedef, constants_treedef
+        _, trained, constants = split(module)
+        self.parameters, self.treedef = jax.tree.flatten(trained)
+        self.constants, self.constants_treedef = jax.tree.flatten(constants)
         self.parameter_count = sum(p.size for p in self.parameters)
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
-        optimizer = optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
-        self.optimizer_state = optimizer.init(self.parameters) if self.train else ()
+        self.optimizer_state = adam().init(self.parameters) if self.train else ()
         self.gradient_bytes = 0  # they live inside the program
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
 
-        def forward(parameters: Any, constants: Any, inputs: Any, padding_mask: Any) -> jax.Array:
-            module = nnx.merge(
-                graph,
-                jax.tree.unflatten(treedef, parameters),
-                jax.tree.unflatten(constants_treedef, constants),
-            )
-            outputs: jax.Array = module(inputs, padding_mask)
-            return outputs
-
-        def train_step(
-            parameters: Any,
-            state: Any,
-            constants: Any,
-            inputs: Any,
-            targets: Any,
-            padding_mask: Any,
-        ) -> tuple[jax.Array, Any, Any]:
-            def loss_of(parameters: Any) -> jax.Array:
-                outputs = forward(parameters, constants, inputs, padding_mask)
-                return cross_entropy(outputs, targets, padding_mask)
-
-            loss, gradients = jax.value_and_grad(loss_of)(parameters)
-            updates, state = optimizer.update(gradients, state, parameters)
-            return loss, optax.apply_updates(parameters, updates), state
-
-        self.function = train_step if self.train else forward
+        self.function = program(module, self.train)
+        self.counted = self.function if counted is None else program(counted, self.train)
         self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
         self.executable: Any = None
 
@@ -104,7 +81,7 @@ class JaxStep:
 
     def compile(self) -> None:
         """Trace, lower and compile for this batch's shapes."""
-        with precision(self.setting.dtype):
+        with precision(self.setting.dtype), jax.default_device(self.inputs.device):
             self.executable = self.program.lower(*self.arguments).compile()
 
     def __call__(self) -> Any:
@@ -126,9 +103,12 @@ class JaxStep:
         return self.memory_plan()
 
     def traced_flops(self) -> TracedFlops:
-        """A walk over the step's jaxpr."""
+        """A walk over the jaxpr of the step in its reference form, which no form is charged beyond.
+
+        Only shapes are traced: nothing is allocated.
+        """
         with precision(self.setting.dtype):
-            return flops.trace(self.function, *self.arguments)
+            return flops.trace(self.counted, *self.arguments)
 
     def compiler_flops(self) -> float | None:
         """XLA's cost analysis."""
@@ -145,6 +125,44 @@ class JaxStep:
         """Peak of the device's allocator in this process; None on a CPU."""
         statistics = self.inputs.device.memory_stats()  # type: ignore[union-attr]
         return statistics.get("peak_bytes_in_use") if statistics else None
+
+
+def adam() -> Any:
+    """The optimizer of a train step."""
+    return optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
+
+
+def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
+    """A step as a function of lists of arrays: what `JaxStep.arguments` holds."""
+    graph, *states = split(module)
+    treedef, constants_treedef = (jax.tree.structure(state) for state in states)
+
+    def forward(parameters: Any, constants: Any, inputs: Any, padding_mask: Any) -> jax.Array:
+        module = nnx.merge(
+            graph,
+            jax.tree.unflatten(treedef, parameters),
+            jax.tree.unflatten(constants_treedef, constants),
+        )
+        outputs: jax.Array = module(inputs, padding_mask)
+        return outputs
+
+    def train_step(
+        parameters: Any,
+        state: Any,
+        constants: Any,
+        inputs: Any,
+        targets: Any,
+        padding_mask: Any,
+    ) -> tuple[jax.Array, Any, Any]:
+        def loss_of(parameters: Any) -> jax.Array:
+            outputs = forward(parameters, constants, inputs, padding_mask)
+            return cross_entropy(outputs, targets, padding_mask)
+
+        loss, gradients = jax.value_and_grad(loss_of)(parameters)
+        updates, state = adam().update(gradients, state, parameters)
+        return loss, optax.apply_updates(parameters, updates), state
+
+    return train_step if train else forward
 
 
 def total_bytes(tree: Any) -> int:

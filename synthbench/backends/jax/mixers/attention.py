@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers import components
+from synthbench.backends.jax.mixers import components, fused_attention
 from synthbench.backends.jax.mixers.numerics import (
     Given,
     add_bias,
@@ -51,3 +51,6 @@ def mix(logits: list[Array], alpha: Array | None) -> Array:
     for n, s in enumerate(logits[1:], start=1):
         mixed = mixed + w[n] * s
     return mixed
+
+
+fused = fused_attention.fused

@@ -17,28 +17,37 @@ def conv(component: Conv, given: Given) -> Array:
 
 def conv_relu_conv(component: ConvReluConv, given: Given) -> Array:
     """S = conv2(relu(conv1(X))), the second convolution inside each head [B,H,L,L]."""
-    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
-    L = x.shape[1]
-    first, second = p["conv_relu_conv.first"], p["conv_relu_conv.second"][..., :L]
-    (w1, d, H, k), w2 = first.shape, second.shape[0]
-    hidden = convolve(zero_padded(x, padding_mask), first.reshape(w1, d, H * k), causal)
-    hidden = hidden.reshape(*hidden.shape[:2], H, k)
-    hidden = jax.nn.relu(add_bias(hidden, p.get("conv_relu_conv.first_bias")))
-    hidden = zero_padded(hidden, padding_mask).reshape(*hidden.shape[:2], H * k)
-    by_head = second.swapaxes(1, 2).reshape(w2, k, H * L)
-    rows = convolve(hidden, by_head, causal, groups=H)
-    rows = rows.reshape(*rows.shape[:2], H, L)
-    return cut_bias(rows, p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
+    first = hidden(given)
+    B, L, H, k = first.shape
+    second = given.p["conv_relu_conv.second"][..., :L]
+    by_head = second.swapaxes(1, 2).reshape(second.shape[0], k, H * L)
+    rows = convolve(first.reshape(B, L, H * k), by_head, given.causal, groups=H)
+    rows = rows.reshape(B, L, H, L)
+    return cut_bias(rows, given.p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
+
+
+def hidden(given: Given) -> Array:
+    """relu(conv1(X)) by head [B,L,H,k], zeros at padded positions."""
+    p, first = given.p, given.p["conv_relu_conv.first"]
+    w, d, H, k = first.shape
+    x = zero_padded(given.x, given.padding_mask)
+    rows = convolve(x, first.reshape(w, d, H * k), given.causal)
+    rows = add_bias(rows.reshape(*rows.shape[:2], H, k), p.get("conv_relu_conv.first_bias"))
+    return zero_padded(jax.nn.relu(rows), given.padding_mask)
 
 
 def bottleneck_conv(component: BottleneckConv, given: Given) -> Array:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
-    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
-    hidden = convolve(zero_padded(x, padding_mask), p["bottleneck_conv.first"], causal)
-    hidden = jax.nn.relu(add_bias(hidden, p.get("bottleneck_conv.first_bias")))
-    hidden = zero_padded(hidden, padding_mask)
-    second, bias = p["bottleneck_conv.second"], p.get("bottleneck_conv.second_bias")
-    return convolve_to_logits(hidden, second, bias, causal)
+    second, bias = given.p["bottleneck_conv.second"], given.p.get("bottleneck_conv.second_bias")
+    return convolve_to_logits(bottleneck_hidden(given), second, bias, given.causal)
+
+
+def bottleneck_hidden(given: Given) -> Array:
+    """relu(conv1(X)) of a few channels [B,L,width], zeros at padded positions."""
+    x = zero_padded(given.x, given.padding_mask)
+    rows = convolve(x, given.p["bottleneck_conv.first"], given.causal)
+    rows = add_bias(rows, given.p.get("bottleneck_conv.first_bias"))
+    return zero_padded(jax.nn.relu(rows), given.padding_mask)
 
 
 def convolve_to_logits(x: Array, kernel: Array, bias: Array | None, causal: bool) -> Array:

@@ -13,6 +13,7 @@ from synthbench.backends.jax.mixers.numerics import (
     windows,
     zero_padded,
 )
+from synthbench.backends.jax.mixers.shifted import convolve_heads
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 
@@ -30,3 +31,16 @@ def reference(
     window = window.reshape(*u.shape[:2], kernel.shape[2], -1, mixer.width)
     y = jnp.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)
     return output(p, y)
+
+
+def fused(
+    mixer: DynamicConv,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The same, without the [B,L,d,K] copy of the windows."""
+    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    kernel = softmax(jnp.einsum("bld,dhw->blhw", u, p["generator"]), axis=-1)
+    return output(p, convolve_heads(u, kernel, causal))

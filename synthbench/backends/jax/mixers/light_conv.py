@@ -12,6 +12,7 @@ from synthbench.backends.jax.mixers.numerics import (
     softmax,
     zero_padded,
 )
+from synthbench.backends.jax.mixers.shifted import convolve_heads
 from synthbench.mixers.light_conv import LightConv
 
 
@@ -29,6 +30,19 @@ def reference(
     by_channel = jnp.repeat(kernel, d // kernel.shape[0], axis=0)  # [d,K]
     y = convolve(u, by_channel.T[:, None, :], causal, groups=d)
     return output(p, y)
+
+
+def fused(
+    mixer: LightConv,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The same, the convolution by heads."""
+    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    kernel = softmax(p["kernel"], axis=-1)
+    return output(p, convolve_heads(u, kernel[None, None], causal))
 
 
 def output(p: dict[str, Array], y: Array) -> Array:

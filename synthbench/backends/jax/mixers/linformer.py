@@ -26,3 +26,24 @@ def reference(
     logits = jnp.einsum("blhk,brhk->bhlr", query * query.shape[-1] ** -0.5, key)
     heads = jnp.einsum("bhlr,brhk->blhk", softmax(logits, axis=-1), value)
     return jnp.einsum("blhk,hkd->bld", heads, p["output"])
+
+
+def fused(
+    mixer: Linformer,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The same, keys and values projected after compression: r positions of them, not L."""
+    L = x.shape[1]
+    query = project(x, p["query"])
+    real = zero_padded(x, padding_mask)
+    compressed = jnp.einsum("bmd,mr->brd", real, p["key_projection"][:L])
+    key = project(compressed, p["key"])
+    if mixer.value_projection_name != "key_projection":
+        compressed = jnp.einsum("bmd,mr->brd", real, p[mixer.value_projection_name][:L])
+    value = project(compressed, p["value"])
+    logits = jnp.einsum("blhk,brhk->bhlr", query * query.shape[-1] ** -0.5, key)
+    heads = jnp.einsum("bhlr,brhk->blhk", softmax(logits, axis=-1), value)
+    return jnp.einsum("blhk,hkd->bld", heads, p["output"])

@@ -86,6 +86,13 @@ def windows(x: Array, width: int, causal: bool) -> Array:
     return jnp.stack([padded[:, j : j + x.shape[1]] for j in range(width)], axis=-1)
 
 
+def side_by_side_windows(x: Array, width: int, causal: bool) -> Array:
+    """X [B,L,...] -> [B,L,K,...], the same windows as parts of one row of channels."""
+    outside = [(0, 0)] * (x.ndim - 2)
+    padded = jnp.pad(x, ((0, 0), padding(width, causal), *outside))
+    return jnp.stack([padded[:, j : j + x.shape[1]] for j in range(width)], axis=2)
+
+
 def convolve(x: Array, kernel: Array, causal: bool, groups: int = 1) -> Array:
     """Y[t] = sum_j X[t - P + j] kernel[j]; X [B,L,c], kernel [K,c/groups,o] -> [B,L,o]."""
     return lax.conv_general_dilated(

@@ -1,0 +1,252 @@
+"""softmax(logits) times values by blocks of queries: no [L,L] in memory, forward or backward.
+
+Each turn of one loop makes the logits (terms.py) of a block of queries, and the backward pass makes
+them again from the row statistics, as FlashAttention does (Dao et al. 2022, arXiv 2205.14135).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from synthbench.backends.choices import bound
+from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
+
+Terms = tuple[Term, ...]
+
+# Logits in hand in one turn, a block of queries times L, by measurement: 1 MB in float32, which
+# stays in a core's cache.
+TURN_LOGITS = 2**18
+SMALLEST_BLOCK, LARGEST_BLOCK = 32, 256
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """The turns of the loop: which examples, heads and queries are in hand together."""
+
+    batch: int
+    heads: int
+    seq_len: int
+    block: int
+    examples_apart: bool  # one example a turn, or all of them
+    heads_apart: bool
+    causal: bool
+
+    @property
+    def counts(self) -> tuple[int, int, int]:
+        """How many turns for examples, heads and blocks of queries."""
+        queries = -(-self.seq_len // self.block)
+        batch = self.batch if self.examples_apart else 1
+        return batch, self.heads if self.heads_apart else 1, queries
+
+    def place(self, turn: Array) -> tuple[Array, Array, Array]:
+        """Example, head and first query of a turn."""
+        _, heads, queries = self.counts
+        rest, i = jnp.divmod(turn, queries)
+        b, h = jnp.divmod(rest, heads)
+        return b, h, i * self.block
+
+    def take(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
+        """What x [B or 1, H or 1, ...] holds for a turn; its rows where the axis is of queries."""
+        start, size = self._where(x, place, queries)
+        return lax.dynamic_slice(x, start, size)
+
+    def put(self, x: Array, part: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
+        """x with a turn's part added."""
+        start, size = self._where(x, place, queries)
+        there = lax.dynamic_slice(x, start, size)
+        return lax.dynamic_update_slice(x, there + part.astype(x.dtype), start)
+
+    def _where(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Any:
+        zero = jnp.zeros_like(place[2])
+        start, size = [], []
+        apart = self.examples_apart, self.heads_apart
+        for index, length, one in zip(place[:2], x.shape[:2], apart, strict=True):
+            start.append(index if one and length > 1 else zero)
+            size.append(1 if one else length)
+        start += [place[2] if queries else zero] + [zero] * (x.ndim - 3)
+        size += [self.block if queries else x.shape[2], *x.shape[3:]]
+        return start, size
+
+    def loop(self, turn: Callable[[Any, Any], Any], carried: Any) -> Any:
+        """Carry something through all turns, each told its place."""
+        batch, heads, queries = self.counts
+
+        def body(n: Array, carried: Any) -> Any:
+            return turn(self.place(n), carried)
+
+        return lax.fori_loop(0, batch * heads * queries, body, carried)
+
+
+def attend(
+    terms: Terms,
+    value: Array,
+    key_mask: Array | None,
+    *,
+    causal: bool,
+    one_by_one: bool,
+    normalized: bool = True,
+) -> Array:
+    """softmax(sum of terms) value: value [B,H,L,c], key_mask [B,L] -> [B,H,L,c].
+
+    A query with no key left gives zeros. Unnormalized, the weights are exp(S - max S) of each row,
+    to be divided by their sum over the same keys: the maximum counts as a constant.
+    """
+    B, H, L, _ = value.shape
+    # Examples that share a bias go together: it is read once, and so is its gradient written.
+    examples_apart = one_by_one and not any(isinstance(t, Bias) for t in terms)
+    block = block_size(L)
+    blocks = Blocks(B, H, L, block, examples_apart, one_by_one, causal)
+    whole = -(-L // block) * block
+    padded = tuple(pad_queries(t, whole) for t in terms)
+    mask = None if key_mask is None else key_mask[:, None, :, None]
+    return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
+
+
+def block_size(seq_len: int) -> int:
+    """Queries of a block: L itself where short, else a divisor of L where there is one."""
+    most = bound(min(LARGEST_BLOCK, max(SMALLEST_BLOCK, TURN_LOGITS // seq_len)))
+    if seq_len <= most:
+        return seq_len
+    divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)
+    return next(divisors, most)
+
+
+def pad_queries(t: Term, length: int) -> Term:
+    """A term whose query axes are at least so long."""
+
+    def pad(x: Array) -> Array:
+        return jnp.pad(x, ((0, 0), (0, 0), (0, max(0, length - x.shape[2])), (0, 0)))
+
+    return t.having({name: pad(x) for name, x in t.arrays.items() if name in t.per_query})
+
+
+def pick(blocks: Blocks, terms: Terms, place: Any) -> Terms:
+    """The terms of one turn."""
+    return tuple(
+        t.having({n: blocks.take(x, place, n in t.per_query) for n, x in t.arrays.items()})
+        for t in terms
+    )
+
+
+def trained(t: Term) -> dict[str, Array]:
+    """The arrays of a term whose gradient is made."""
+    constant = isinstance(t, Bias) and t.constant
+    return {name: x for name, x in t.arrays.items() if not (constant and name == "table")}
+
+
+def seen(blocks: Blocks, mask: Array | None, place: Any, keys_first: bool) -> Array | None:
+    """[B or 1, 1, block or 1, L], or [.., L, block or 1]: True where a query may see the key."""
+    visible = None if mask is None else blocks.take(mask, place, False)
+    if visible is not None and not keys_first:
+        visible = visible.mT
+    if blocks.causal:
+        shape = (1, 1, blocks.block, blocks.seq_len)
+        keys, queries = 3, 2
+        if keys_first:
+            shape, keys, queries = (*shape[:2], *shape[:1:-1]), 2, 3
+        before = lax.broadcasted_iota(jnp.int32, shape, keys) <= place[2] + lax.broadcasted_iota(
+            jnp.int32, shape, queries
+        )
+        visible = before if visible is None else visible & before
+    return visible
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _attend(
+    blocks: Blocks, normalized: bool, terms: Terms, value: Array, mask: Array | None
+) -> Array:
+    return _forward(blocks, normalized, terms, value, mask)[0]
+
+
+def _forward(
+    blocks: Blocks, normalized: bool, terms: Terms, value: Array, mask: Array | None
+) -> tuple[Array, Any]:
+    B, H, L, c = value.shape
+    length = blocks.counts[2] * blocks.block
+    wide = jnp.promote_types(value.dtype, jnp.float32)
+
+    def turn(place: Any, made: Any) -> Any:
+        y, statistics = made
+        logits = mixed(pick(blocks, terms, place), L, keys_first=False)
+        visible = seen(blocks, mask, place, keys_first=False)
+        if visible is not None:
+            logits = jnp.where(visible, logits, jnp.finfo(wide).min)
+        statistic = logits.max(axis=-1, keepdims=True)
+        weights = jnp.exp(logits - statistic)
+        if visible is not None:
+            weights = jnp.where(visible, weights, 0)
+        rows = weights.astype(value.dtype) @ blocks.take(value, place, False)
+        if normalized:
+            total = weights.sum(axis=-1, keepdims=True)
+            total = jnp.where(total == 0, 1, total)
+            rows = rows.astype(wide) / total
+            statistic = statistic + jnp.log(total)
+        return blocks.put(y, rows, place, True), blocks.put(statistics, statistic, place, True)
+
+    empty = jnp.zeros((B, H, length, c), value.dtype), jnp.zeros((B, H, length, 1), wide)
+    y, statistics = blocks.loop(turn, empty)
+    return y, (terms, value, mask, y if normalized else None, statistics)
+
+
+def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[Any, Any, None]:
+    terms, value, mask, y, statistics = saved
+    wide = statistics.dtype
+    offset = (dy.astype(wide) * y).sum(axis=-1, keepdims=True) if normalized else None
+
+    # XLA's products on a CPU take what they sum as it lies when keys come first; sums over keys
+    # (an outer product's) and rows of a bias are read the other way.
+    together = blocks.examples_apart or blocks.batch == 1
+    keys_first = together and not any(isinstance(t, Outer) for t in terms)
+
+    def turned(x: Array) -> Array:
+        return x.mT if keys_first else x
+
+    def turn(place: Any, made: Any) -> Any:
+        d_terms, d_value = made
+        parts = pick(blocks, terms, place)
+        values, d_rows = blocks.take(value, place, False), blocks.take(dy, place, True)
+
+        def logits_of(parts: Terms) -> Array:  # of the examples and heads in hand
+            logits = mixed(parts, blocks.seq_len, keys_first)
+            return jnp.broadcast_to(logits, (*values.shape[:2], *logits.shape[2:]))
+
+        logits, pull = jax.vjp(logits_of, parts)
+        weights = jnp.exp(logits - turned(blocks.take(statistics, place, True)))
+        visible = seen(blocks, mask, place, keys_first)
+        if visible is not None:
+            weights = jnp.where(visible, weights, 0)
+        d_logits = product(d_rows, values, keys_first).astype(wide)
+        if offset is not None:
+            d_logits = d_logits - turned(blocks.take(offset, place, True))
+        by_key = weights if keys_first else weights.mT
+        d_value = blocks.put(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
+        (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
+        d_terms = [
+            {n: blocks.put(x, getattr(part, n), place, n in t.per_query) for n, x in made.items()}
+            for t, part, made in zip(terms, d_parts, d_terms, strict=True)
+        ]
+        return d_terms, d_value
+
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), ([trained(t) for t in terms], value))
+    d_terms, d_value = blocks.loop(turn, zeros)
+    return (
+        tuple(
+            t.having(
+                dict.fromkeys(t.arrays)
+                | {name: x.astype(value.dtype) for name, x in gradients.items()}
+            )
+            for t, gradients in zip(terms, d_terms, strict=True)
+        ),
+        d_value.astype(value.dtype),
+        None,
+    )
+
+
+_attend.defvjp(_forward, _backward)

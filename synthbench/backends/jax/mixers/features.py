@@ -1,0 +1,208 @@
+"""What each synthesizing function hands to the fused forms: terms whose sum are the logits.
+
+All but R, Fix, FD and glu are a pair of features, S = query key^T, and a weighted sum of pairs is
+one pair: the weight multiplied into the query, the features side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from synthbench.backends.jax.mixers import convolutional, factorized_dense
+from synthbench.backends.jax.mixers.numerics import (
+    Given,
+    add_bias,
+    side_by_side_windows,
+    softmax,
+    split_heads,
+    zero_padded,
+)
+from synthbench.backends.jax.mixers.terms import Bias, Gated, Outer, Pair, Term
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
+from synthbench.mixers.dense import Dense
+from synthbench.mixers.dot_product import DotProduct
+from synthbench.mixers.factorized_dense import FactorizedDense
+from synthbench.mixers.factorized_random import FactorizedRandom
+from synthbench.mixers.pointwise import Bottleneck, Glu
+from synthbench.mixers.random import FixedRandom, Random
+
+Weight = Array | None  # of a component in a mixture, [1, H or 1, 1, 1]
+
+
+def terms(mixer: Attention, given: Given) -> tuple[Term, ...]:
+    """The terms of a mixture, weights included, pairs of features joined."""
+    weights: list[Weight] = [None] * len(mixer.components)
+    if "alpha" in given.p:
+        alpha = given.p["alpha"]
+        weights = list(softmax(alpha, axis=0).reshape(len(alpha), 1, -1, 1, 1))
+    made = [
+        TERMS[component.name](component, given, weight)
+        for component, weight in zip(mixer.components, weights, strict=True)
+    ]
+    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
+        made.append(Bias(given.p["position_bias"], None))
+    narrow = [t for t in made if isinstance(t, Pair) and not t.wide]
+    others = tuple(t for t in made if not (isinstance(t, Pair) and not t.wide))
+    return (join(narrow), *others) if narrow else others
+
+
+def join(pairs: list[Pair]) -> Pair:
+    """One pair with the features of all, side by side."""
+    if len(pairs) == 1:
+        return pairs[0]
+
+    def side_by_side(features: list[Array]) -> Array:
+        B, H = (max(x.shape[axis] for x in features) for axis in (0, 1))
+        whole = [jnp.broadcast_to(x, (B, H, *x.shape[2:])) for x in features]
+        return jnp.concatenate(whole, axis=-1)
+
+    return Pair(side_by_side([p.query for p in pairs]), side_by_side([p.key for p in pairs]))
+
+
+def weighted(x: Array, weight: Weight) -> Array:
+    """x times its component's weight."""
+    return x if weight is None else x * weight
+
+
+def heads_first(x: Array) -> Array:
+    """[B,L,H,f] -> [B,H,L,f]."""
+    return x.swapaxes(1, 2)
+
+
+def biased(query: Array, keys: list[tuple[Array, Array | None]]) -> tuple[Array, ...]:
+    """Query [B,H,L,f] and maps (keys [1,H,L,f], bias [H or 1, L] or None): a bias is a feature."""
+    if all(bias is None for _, bias in keys):
+        return query, *(key for key, _ in keys)
+    query = jnp.concatenate([query, jnp.ones_like(query[..., :1])], axis=-1)
+    columns = [
+        jnp.zeros_like(key[..., :1]) if bias is None else bias[None, :, :, None]
+        for key, bias in keys
+    ]
+    joined = (
+        jnp.concatenate([key, column], axis=-1)
+        for (key, _), column in zip(keys, columns, strict=True)
+    )
+    return query, *joined
+
+
+def map_of(given: Given, name: str) -> tuple[Array, Array | None]:
+    """A map [H,k,N] or [k,N] cut to L as keys [1, H or 1, L, k], and its bias [H or 1, L]."""
+    weight, bias = (
+        None if x is None else x[..., : given.x.shape[1]]
+        for x in (given.p[name], given.p.get(f"{name}_bias"))
+    )
+    assert weight is not None
+    keys = weight[None].mT if weight.ndim == 3 else weight[None, None].mT
+    return keys, None if bias is None else jnp.atleast_2d(bias)
+
+
+def dot_product(component: DotProduct, given: Given, weight: Weight) -> Pair:
+    """V: (Q / sqrt(k), K)."""
+    query, key = given.project("dot_product.query"), given.project("dot_product.key")
+    scaled = heads_first(query) * query.shape[-1] ** -0.5
+    return Pair(weighted(scaled, weight), heads_first(key))
+
+
+def dense(component: Dense, given: Given, weight: Weight) -> Pair:
+    """D: (relu(X hidden), logits^T)."""
+    hidden = heads_first(jax.nn.relu(given.project(component.hidden_name)))
+    query, key = biased(hidden, [map_of(given, "dense.logits")])
+    return Pair(weighted(query, weight), key)
+
+
+def factorized_random(component: FactorizedRandom, given: Given, weight: Weight) -> Pair:
+    """FR: (left, right), the same for every example."""
+    L = given.x.shape[1]
+    left = given.p["factorized_random.left"][None, :, :L]
+    right = given.p["factorized_random.right"][None, :, :L]
+    return Pair(weighted(left, weight), right)
+
+
+def random(component: Random, given: Given, weight: Weight) -> Bias:
+    """R: the trained logits."""
+    return Bias(given.p["random.logits"][None], weight)
+
+
+def fixed_random(component: FixedRandom, given: Given, weight: Weight) -> Bias:
+    """Fix: the constant logits."""
+    return Bias(given.p["fixed_random.logits"][None], weight, constant=True)
+
+
+def dense_factors(component: FactorizedDense, given: Given, weight: Weight) -> Outer:
+    """FD: its two factors."""
+    hidden_a, hidden_b = component.hidden_names
+    a = factorized_dense.factor(given, hidden_a, "factorized_dense.a")
+    b = factorized_dense.factor(given, hidden_b, "factorized_dense.b")
+    return Outer(weighted(a, weight), b)
+
+
+def bottleneck(component: Bottleneck, given: Given, weight: Weight) -> Pair:
+    """(relu(relu(X down) up), logits^T)."""
+    p, x = given.p, given.x
+    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
+    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
+    split = heads_first(split_heads(up, p["bottleneck.logits"].shape[0]))
+    query, key = biased(split, [map_of(given, "bottleneck.logits")])
+    return Pair(weighted(query, weight), key)
+
+
+def glu(component: Glu, given: Given, weight: Weight) -> Gated:
+    """X by heads, and its two maps."""
+    split = heads_first(split_heads(given.x, given.p["glu.logits"].shape[0]))
+    maps = [map_of(given, "glu.logits"), map_of(given, "glu.gate")]
+    query, key, gate = biased(split, maps)
+    return Gated(query, key, gate, weight)
+
+
+def conv(component: Conv, given: Given, weight: Weight) -> Pair:
+    """(windows of X, kernel^T)."""
+    return last_convolution(zero_padded(given.x, given.padding_mask), "conv.kernel", given, weight)
+
+
+def bottleneck_conv(component: BottleneckConv, given: Given, weight: Weight) -> Pair:
+    """(windows of relu(conv1(X)), second^T)."""
+    hidden = convolutional.bottleneck_hidden(given)
+    return last_convolution(hidden, "bottleneck_conv.second", given, weight)
+
+
+def last_convolution(x: Array, name: str, given: Given, weight: Weight) -> Pair:
+    """Kernel [w,c,H,N] over X [B,L,c] as a pair: windows of X [B,1,L,w c], and the kernel."""
+    L, kernel, bias = x.shape[1], given.p[name], given.p.get(f"{name}_bias")
+    w, c, H, _ = kernel.shape
+    window = side_by_side_windows(x, w, given.causal).reshape(x.shape[0], 1, L, w * c)
+    key = kernel[..., :L].reshape(w * c, H, L).transpose(1, 2, 0)[None]
+    query, key = biased(window, [(key, None if bias is None else bias[:, :L])])
+    return Pair(query, weighted(key, weight), wide=True)
+
+
+def conv_relu_conv(component: ConvReluConv, given: Given, weight: Weight) -> Pair:
+    """(windows of relu(conv1(X)) by head, second^T)."""
+    hidden = convolutional.hidden(given)  # [B,L,H,k]
+    second, L = given.p["conv_relu_conv.second"], given.x.shape[1]
+    bias = given.p.get("conv_relu_conv.second_bias")
+    window = side_by_side_windows(hidden, second.shape[0], given.causal)  # [B,L,w,H,k]
+    query = window.transpose(0, 3, 1, 2, 4).reshape(*hidden.swapaxes(1, 2).shape[:3], -1)
+    key = second[..., :L].transpose(1, 3, 0, 2).reshape(1, hidden.shape[2], L, -1)
+    query, key = biased(query, [(key, None if bias is None else bias[:, :L])])
+    return Pair(weighted(query, weight), key, wide=True)
+
+
+TERMS: dict[str, Callable[[Any, Given, Weight], Term]] = {
+    "dot_product": dot_product,
+    "random": random,
+    "fixed_random": fixed_random,
+    "factorized_random": factorized_random,
+    "dense": dense,
+    "factorized_dense": dense_factors,
+    "conv": conv,
+    "conv_relu_conv": conv_relu_conv,
+    "bottleneck": bottleneck,
+    "bottleneck_conv": bottleneck_conv,
+    "glu": glu,
+}

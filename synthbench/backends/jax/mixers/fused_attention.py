@@ -1,0 +1,138 @@
+"""The fused forms of synthetic attention in JAX; the equations are in mixers/attention.py.
+
+The same numbers as `reference`, which holds [B,H,L,L]: by blocks of queries (blockwise.py), the
+weights made once for the whole batch where no term depends on it, cuDNN's kernel where it can.
+"""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from synthbench.backends import choices
+from synthbench.backends.jax.mixers import features
+from synthbench.backends.jax.mixers.blockwise import attend
+from synthbench.backends.jax.mixers.numerics import Given, add_bias, zero_padded
+from synthbench.backends.jax.mixers.terms import Bias, Pair, Term
+from synthbench.backends.jax.placement import platform
+from synthbench.mixers.attention import Attention
+
+# Logits of one row that differ by less than this keep their weights apart from zero in float32,
+# whichever of them is the highest: exp(-60) = 1e-26.
+SPREAD = 60.0
+CUDNN_WIDTHS = range(8, 129, 8)
+
+
+def fused(
+    mixer: Attention,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The same numbers, no [L,L] in memory but R's own."""
+    given = Given(p, x, padding_mask, causal)
+    terms = features.terms(mixer, given)
+    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    if all(t.batch == 1 for t in terms):
+        heads = shared(terms, value, padding_mask, causal)
+    elif cudnn_can(terms, value, padding_mask):
+        choices.tell("cuDNN attention")
+        heads = cudnn(terms[0], value, causal)
+    else:
+        heads = by_example(terms, value, padding_mask, causal)
+    y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
+    return add_bias(y, p.get("output_bias"))
+
+
+def by_example(
+    terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
+) -> Array:
+    """Value [B,L,H,k] -> [B,H,L,k]; logits of each example apart."""
+    choices.tell("blocks of queries")
+    return attend(
+        terms,
+        value.swapaxes(1, 2),
+        padding_mask,
+        causal=causal,
+        one_by_one=platform() == "cpu",
+    )
+
+
+def shared(
+    terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
+) -> Array:
+    """The same where no logits depend on the example: each weight once, times all examples.
+
+    Padding keeps the weights shared: with P = exp(S - max S) and a mask m over the keys,
+    Y = (P (m V)) / (P m). A row of logits so wide that P could vanish where an example's own
+    maximum is takes the other way.
+    """
+    B, L, H, k = value.shape
+    choices.tell("one product a head, by blocks of queries")
+    one_by_one = platform() == "cpu"
+    columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
+
+    def apart(y: Array) -> Array:
+        return y.reshape(H, L, B, k).transpose(2, 0, 1, 3)
+
+    if padding_mask is None:
+        return apart(attend(terms, columns, None, causal=causal, one_by_one=one_by_one))
+
+    def together(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
+        keys = jnp.broadcast_to(padding_mask.T.astype(value.dtype), (1, H, L, B))
+        columns = jnp.concatenate([columns, keys], axis=-1)
+        y = attend(terms, columns, None, causal=causal, one_by_one=one_by_one, normalized=False)
+        total = y[0, ..., B * k :].transpose(2, 0, 1)[..., None]  # [B,H,L,1]
+        return apart(y[..., : B * k]) / jnp.where(total == 0, 1, total)
+
+    def alone(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
+        return by_example(terms, value, padding_mask, causal)
+
+    narrow = sum(spread(t, L) for t in terms) < SPREAD
+    return lax.cond(narrow, together, alone, terms, value, columns)
+
+
+def spread(t: Term, seq_len: int) -> Array:
+    """At least by how much the logits of any row differ."""
+    if isinstance(t, Bias):
+        rows = t.table[..., :seq_len, :seq_len]
+        widest = rows.max(axis=-1) - rows.min(axis=-1)
+        weight = 1 if t.weight is None else t.weight[..., 0]
+        return lax.stop_gradient((widest * weight).max())
+    assert isinstance(t, Pair)
+    query, key = (jnp.square(x).sum(axis=-1).max(axis=-1) for x in (t.query, t.key))
+    return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
+
+
+def cudnn_can(terms: tuple[Term, ...], value: Array, padding_mask: Array | None) -> bool:
+    """Whether cuDNN has this attention: half precision, one pair of at most 128 features."""
+    if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
+        return False
+    pair = terms[0]
+    if len(terms) > 1 or not isinstance(pair, Pair) or padding_mask is not None:
+        return False
+    return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
+
+
+def round_up(features: int) -> int:
+    """The next multiple of 8."""
+    return -(-features // 8) * 8
+
+
+def cudnn(pair: Term, value: Array, causal: bool) -> Array:
+    """One call of scale 1, features and values padded to one width; value [B,L,H,k]."""
+    assert isinstance(pair, Pair)
+    B, L, H, k = value.shape
+    width = round_up(max(pair.query.shape[-1], k))
+
+    def widened(x: Array) -> Array:
+        whole = jnp.broadcast_to(x, (B, L, H, x.shape[-1]))
+        return jnp.pad(whole, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
+
+    query, key = (widened(x.swapaxes(1, 2)) for x in (pair.query, pair.key))
+    heads = jax.nn.dot_product_attention(
+        query, key, widened(value), scale=1.0, is_causal=causal, implementation="cudnn"
+    )
+    return heads[..., :k].swapaxes(1, 2)

@@ -1,0 +1,127 @@
+"""What logits are a sum of, each made for a few queries and all keys, with either of them first.
+
+A term holds arrays [B or 1, H or 1, ...]; `per_query` names those with a query axis, which a step
+takes a block of. It is a pytree whose leaves are its arrays, so that gradients come in the same
+form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar, Self
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+
+@dataclass(frozen=True)
+class Term:
+    """One summand of the logits."""
+
+    per_query: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        """The arrays there are, by name."""
+        return {name: x for name, x in vars(self).items() if isinstance(x, jax.Array)}
+
+    @property
+    def batch(self) -> int:
+        """Of how many examples the logits are: 1 where all share them."""
+        return max(x.shape[0] for x in self.arrays.values())
+
+    def having(self, arrays: Mapping[str, Array]) -> Self:
+        """The same term with other arrays."""
+        return replace(self, **arrays)
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        """[B or 1, H or 1, queries, L] of the queries in hand, or [.., L, queries]."""
+        raise NotImplementedError
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["query", "key"], meta_fields=["wide"])
+@dataclass(frozen=True)
+class Pair(Term):
+    """S = query key^T: features [B or 1, H or 1, L, f]; wide: not to be joined with others."""
+
+    query: Array
+    key: Array
+    wide: bool = False
+    per_query: ClassVar[tuple[str, ...]] = ("query",)
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        return product(self.query, self.key, keys_first)
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["table", "weight"], meta_fields=["constant"]
+)
+@dataclass(frozen=True)
+class Bias(Term):
+    """S = weight table: table [1,H,N,N], which may be constant, weight [1, H or 1, 1, 1]."""
+
+    table: Array
+    weight: Array | None
+    constant: bool = False  # no gradient of the table is made
+    per_query: ClassVar[tuple[str, ...]] = ("table",)
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        rows = self.table[..., :seq_len]
+        rows = rows.mT if keys_first else rows
+        return rows if self.weight is None else rows * self.weight
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["a", "b"], meta_fields=[])
+@dataclass(frozen=True)
+class Outer(Term):
+    """S[..,j] = a[.., j // n] b[.., j % n]: factors [B,H,L,m] and [B,H,L,n], m n >= L."""
+
+    a: Array
+    b: Array
+    per_query: ClassVar[tuple[str, ...]] = ("a", "b")
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        if keys_first:
+            a, b = self.a.mT, self.b.mT
+            outer = a[..., :, None, :] * b[..., None, :, :]
+            return outer.reshape(*outer.shape[:2], -1, outer.shape[-1])[..., :seq_len, :]
+        outer = self.a[..., :, None] * self.b[..., None, :]
+        return outer.reshape(*outer.shape[:3], -1)[..., :seq_len]
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["query", "key", "gate", "weight"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class Gated(Term):
+    """S = weight (query key^T) * sigmoid(query gate^T): features [B or 1, H, L, f]."""
+
+    query: Array
+    key: Array
+    gate: Array
+    weight: Array | None
+    per_query: ClassVar[tuple[str, ...]] = ("query",)
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        gate = jax.nn.sigmoid(product(self.query, self.gate, keys_first))
+        rows = product(self.query, self.key, keys_first) * gate
+        return rows if self.weight is None else rows * self.weight
+
+
+def product(query: Array, key: Array, keys_first: bool) -> Array:
+    """query key^T, or its transpose."""
+    return key @ query.mT if keys_first else query @ key.mT
+
+
+def mixed(terms: Any, seq_len: int, keys_first: bool) -> Array:
+    """The sum of the terms, in float32 at least."""
+    logits = [t.logits(seq_len, keys_first) for t in terms]
+    total = logits[0].astype(jnp.promote_types(logits[0].dtype, jnp.float32))
+    for more in logits[1:]:
+        total = total + more
+    return total
