@@ -19,8 +19,10 @@ from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.precision import precision
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.small import small_model
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.random import Random
 from synthbench.models.model import Model
 from synthbench.models.start import start_values
 
@@ -105,7 +107,8 @@ def test_logits_far_apart_keep_what_padding_leaves() -> None:
     mask = jnp.ones((2, 6), bool).at[0, 0].set(False)
     with precision("float32"):
         got, expected = (
-            form(parse("R"), p, x, mask, False) for form in (attention.fused, attention.reference)
+            form(Attention((Random(),)), p, x, mask, False)
+            for form in (attention.fused, attention.reference)
         )
     require_close(got, expected, 2e-5, "R")
 
