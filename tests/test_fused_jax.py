@@ -9,14 +9,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from synthbench.backends.base import Setting
 from synthbench.backends.choices import as_if_long
+from synthbench.backends.jax import backend
+from synthbench.backends.jax.mixers import attention
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.precision import precision
+from synthbench.measure.inputs import random_batch
 from synthbench.measure.small import small_model
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.random import Random
+from synthbench.models.model import Model
 from synthbench.models.start import start_values
-from tests.variants import VARIANTS
+
+quick = settings(deadline=None, max_examples=4, derandomize=True)
 
 TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 
@@ -24,7 +35,7 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 def compare(
     variant: str, dtype: str, seq_len: int, mask: Any, causal: bool, seed: int = 0, **sizes: Any
 ) -> None:
-    """Both forms on one input, padded positions of it NaN in the forward pass."""
+    """Outputs and gradients of both forms on one input."""
     model = small_model(variant, **sizes)
     mixer, twin = model.mixer, MIXERS[parse(variant).name]
     random = np.random.default_rng(seed)
@@ -58,7 +69,7 @@ def compare(
         if "fixed_random.logits" in str(path):
             assert not g.any()
             continue
-        scale = max(float(np.abs(e).max()), largest / 100)
+        scale = max(float(np.abs(e).max()), largest / 100) or 1.0
         require_close(g / scale, e / scale, TOLERANCE[dtype], f"{variant} {path}", scale=1.0)
 
 
@@ -69,13 +80,60 @@ def require_close(got: Any, expected: Any, tolerance: float, what: str, scale: f
     assert error <= tolerance, f"{what}: off by {error}"
 
 
-MASK = np.ones((3, 11), bool)
-MASK[0, 7:] = MASK[1, :3] = MASK[2] = False
+# One of each kind of term, and of each kernel; test_parity.py has every variant and mask.
+KINDS = ["V", "R", "FR", "FR+V", "R+V", "Fix+D", "FD", "glu", "conv", "linformer", "light_conv"]
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_fused_is_reference(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    L = min(11, small_model(variant).sizes.max_len)
+@pytest.mark.parametrize("variant", [*KINDS, "dynamic_conv"])
+def test_no_key_left_and_no_multiple_of_the_block(variant: str) -> None:
+    """One example padded whole, one at both ends; a length below N that no block divides."""
+    mask = np.ones((3, 11), bool)
+    mask[0, 7:] = mask[1, :3] = mask[2] = False
     causal = parse(variant).name != "linformer"
-    compare(variant, "float64", L, jnp.asarray(MASK[:, :L]), causal)
-    compare(variant, "float32", L, None, False)
+    compare(variant, "float64", 11, jnp.asarray(mask), causal)
+
+
+@quick
+@given(st.sampled_from(["FR", "R+V", "D+V"]), st.integers(1, 12), st.booleans(), st.data())
+def test_any_length_and_mask(variant: str, seq_len: int, causal: bool, data: Any) -> None:
+    mask = data.draw(st.lists(st.booleans(), min_size=3 * seq_len, max_size=3 * seq_len))
+    compare(variant, "float32", seq_len, jnp.asarray(mask).reshape(3, seq_len), causal)
+
+
+def test_logits_far_apart_keep_what_padding_leaves() -> None:
+    """The highest logit of a row is padded in one example, and the rest lies 1000 below it."""
+    sizes = Sizes.of(d_model=8, heads=2, max_len=6)
+    p = {n: jnp.asarray(v) for n, v in start_values(parse("R").parameters(sizes), seed=0).items()}
+    p["random.logits"] = p["random.logits"].at[:, :, 0].set(1000)
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((2, 6, 8)), jnp.float32)
+    mask = jnp.ones((2, 6), bool).at[0, 0].set(False)
+    with precision("float32"):
+        got, expected = (
+            form(Attention((Random(),)), p, x, mask, False)
+            for form in (attention.fused, attention.reference)
+        )
+    require_close(got, expected, 2e-5, "R")
+
+
+def temporaries(variant: str, seq_len: int) -> int:
+    """Bytes that XLA plans for a train step beside what it is given and gives back."""
+    model = Model("mixer", parse(variant), Sizes.of(d_model=16, heads=2, max_len=seq_len))
+    start = {n: np.zeros(p.shape, np.float32) for n, p in model.parameters().items()}
+    step = backend.build(
+        model, start, Setting(form="fused"), "train", random_batch(model, 2, seq_len)
+    )
+    step.compile()
+    plan = step.memory_plan()
+    assert plan is not None and plan.temporary_bytes > 0
+    given = model.parameters().get("mixer.random.logits")
+    table = 0 if given is None else 4 * int(np.prod(given.shape))
+    return plan.temporary_bytes - table  # R: its gradient
+
+
+@pytest.mark.parametrize(
+    "variant", ["V", "D", "FR", "D+V", "FR+V", "R+V", "linformer", "light_conv", "dynamic_conv"]
+)
+def test_memory_grows_with_the_length(variant: str) -> None:
+    lengths = [1024, 4096]
+    low, high = (temporaries(variant, n) for n in lengths)
+    assert np.log(high / low) / np.log(lengths[1] / lengths[0]) <= 1.15

@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
+from synthbench.backends import choices
 from synthbench.backends.jax.mixers import components, fused_attention
 from synthbench.backends.jax.mixers.numerics import (
     Given,
@@ -53,4 +54,15 @@ def mix(logits: list[Array], alpha: Array | None) -> Array:
     return mixed
 
 
-fused = fused_attention.fused
+def fused(
+    mixer: Attention,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
+    if fused_attention.plain_is_faster(mixer, x.shape[1]):
+        choices.tell("plain")
+        return reference(mixer, p, x, padding_mask, causal)
+    return fused_attention.fused(mixer, p, x, padding_mask, causal)

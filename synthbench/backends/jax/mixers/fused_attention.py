@@ -21,6 +21,8 @@ from synthbench.mixers.attention import Attention
 # Logits of one row that differ by less than this keep their weights apart from zero in float32,
 # whichever of them is the highest: exp(-60) = 1e-26.
 SPREAD = 60.0
+# Up to these lengths a CPU is faster with the equations as written, by measurement.
+PLAIN_UP_TO = {"conv": 4096, "factorized_dense": 256}
 CUDNN_WIDTHS = range(8, 129, 8)
 
 
@@ -44,6 +46,12 @@ def fused(
         heads = by_example(terms, value, padding_mask, causal)
     y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
+
+
+def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
+    """Whether a component is one that the blocks only slow down."""
+    longest = max(PLAIN_UP_TO.get(component.name, 0) for component in mixer.components)
+    return platform() == "cpu" and seq_len <= choices.bound(longest)
 
 
 def by_example(
