@@ -1,6 +1,8 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print the table
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
+# make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
+# make paper-tables  docs/paper.md anew: the paper's tables, ours beside theirs, from results/
 # make clean    remove .venv and every cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 #
@@ -13,9 +15,10 @@ JOBS ?= 2
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/installed
+PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test microbench lock clean python
+.PHONY: bench test microbench peers paper-tables lock clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -37,6 +40,17 @@ microbench: $(INSTALLED)
 			--benchmark-only --benchmark-storage=$$saved --benchmark-autosave \
 			--benchmark-columns=median,iqr,rounds $$compare || exit 1; \
 	done
+
+peers: $(PEERS)
+	$(BIN)/python -m benchmarks.peers --device $(DEVICE)
+
+# Without dependencies: those that are not in this lock are in the other, and torch stays as it is.
+$(PEERS): requirements-peers.lock $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements-peers.lock
+	touch $@
+
+paper-tables: $(INSTALLED)
+	$(BIN)/synthbench tables --paper --page docs/paper.md --format terminal
 
 $(INSTALLED): requirements.lock pyproject.toml | python
 	rm -rf $(VENV)

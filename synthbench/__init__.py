@@ -9,10 +9,14 @@
 A baseline of your own is one subclass of `synthbench.Mixer`: see docs/adding_a_mixer.md.
 """
 
-from synthbench.api import apply, cost, initialize, load_results, register
-from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
-from synthbench.mixers.base import Cost, Mixer, Parameter, Sizes
-from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from synthbench.api import apply, cost, initialize, load_results, register
+    from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
+    from synthbench.mixers.base import Cost, Mixer, Parameter, Sizes
+    from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
 
 __version__ = "0.1.0"
 
@@ -34,3 +38,23 @@ __all__ = [
     "register",
     "xavier",
 ]
+
+# Looked up on first use: pytest imports this package in every one of its sessions, for its plugin.
+_HOMES = {
+    "api": ("apply", "cost", "initialize", "load_results", "register"),
+    "errors": ("ShapeError", "SynthbenchError", "UnsupportedError"),
+    "mixers.base": ("Cost", "Mixer", "Parameter", "Sizes"),
+    "mixers.initializers": ("Constant", "Normal", "Uniform", "xavier"),
+}
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        for home, names in _HOMES.items():
+            if name in names:
+                value = globals()[name] = getattr(import_module(f"{__name__}.{home}"), name)
+                return value
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -13,18 +15,24 @@ from synthbench.backends.base import BACKENDS, Backend, Setting, check_declared
 from synthbench.errors import (
     FrameworkMissingError,
     NotationError,
+    ResultsError,
     ShapeError,
     UnknownNameError,
     UnsupportedError,
+    shown,
 )
 from synthbench.mixers import base
-from synthbench.mixers.base import Array, Cost, Mixer, Sizes
+from synthbench.mixers.arguments import booleans, dtype_name, named_numbers, numbers
+from synthbench.mixers.base import Array, Cost, Mixer, Sizes, declared_by, require_output
 from synthbench.mixers.catalog import register
 from synthbench.mixers.notation import parse
+from synthbench.mixers.whole import whole
 from synthbench.models.start import start_values
 
 if TYPE_CHECKING:
     import pandas
+
+FLOAT32_BYTES = 4
 
 __all__ = ["apply", "cost", "initialize", "load_results", "register"]
 
@@ -40,12 +48,25 @@ def initialize(
 ) -> dict[str, Array]:
     """Draw the start values of a variant: parameter name -> float32 array of its declared shape.
 
-    Raises NotationError or UnknownNameError for the variant, ShapeError for the sizes.
+    Raises NotationError or UnknownNameError for the variant, ShapeError for sizes that do not fit
+    together, or not into memory, and for a seed that is no whole number of at least 0.
     """
+    from synthbench.measure.environment import available_memory
+
     mixer = _mixer(variant)
-    sizes = Sizes.of(d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
-    mixer.check(sizes)
-    return start_values(mixer.parameters(sizes), seed)
+    sizes = Sizes.for_mixer(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
+    seed = whole("seed", seed, least=0)
+    declared = declared_by(mixer, sizes)
+    needed, there = FLOAT32_BYTES * sum(p.size for p in declared.values()), available_memory()
+    if needed > there:
+        largest = max(declared, key=lambda name: declared[name].size)
+        raise ShapeError(
+            f"the parameters of {mixer.notation} would take {needed:,} bytes at these sizes, "
+            f"most of it {largest} {list(declared[largest].shape)}; {there:,} bytes are there; "
+            "use smaller sizes (`cost` needs no memory)"
+        )
+    with _memory_explained(f"the start values of {mixer.notation}"):
+        return start_values(declared, seed)
 
 
 def apply(
@@ -64,35 +85,50 @@ def apply(
 ) -> Array:
     """Y [B,L,d] of a variant for X [B,L,d] and the parameters of `initialize`.
 
-    `framework` is torch, jax or numpy (the reference); `padding_mask` [B,L] is True at real
+    `framework` is torch, jax or numpy (the reference); `padding_mask` [B,L] is True (or 1) at real
     tokens. The result is float64 for dtype float64 and float32 otherwise. Raises ShapeError,
-    UnsupportedError (causal linformer), FrameworkMissingError.
+    NotationError, UnsupportedError (causal linformer), FrameworkMissingError.
     """
     mixer = _mixer(variant)
-    x = np.asarray(x)
-    if x.ndim != 3:
-        raise ShapeError(f"x has shape {x.shape}; expected [batch, length, d_model]")
+    x = numbers("x", x)
+    if x.ndim != 3 or x.shape[0] < 1:
+        raise ShapeError(
+            f"x has shape {x.shape}; expected [batch, length, d_model], each at least 1"
+        )
     _require_known("framework", framework, (*BACKENDS, "numpy"))
-    _require_known("dtype", dtype, ("float32", "bfloat16", "float64"))
+    dtype = dtype_name(dtype)
     _require_known("form", form, ("auto", "fused", "reference"))
-    values = {name: np.asarray(value) for name, value in parameters.items()}
-    sizes = Sizes.of(d_model=x.shape[2], heads=heads, max_len=max_len, head_dim=_head_dim(values))
+    if not isinstance(causal, bool | np.bool_):
+        raise NotationError(f"causal is {shown(causal)}; use True or False")
+    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
+        raise NotationError(f"device {shown(device)} not known; use cpu, cuda or cuda:N")
+    values = named_numbers(parameters)
+    sizes = Sizes.for_mixer(
+        mixer,
+        d_model=x.shape[2],
+        heads=heads,
+        max_len=max_len,
+        head_dim=_head_dim(values),
+        causal=bool(causal),
+        head_dim_known=False,
+    )
     sizes.require_length(x.shape[1])
-    mixer.check(sizes, causal=causal)
     check_declared(
         {name: value.shape for name, value in values.items()},
-        {name: p.shape for name, p in mixer.parameters(sizes).items()},
+        {name: p.shape for name, p in declared_by(mixer, sizes).items()},
         f"apply({mixer.notation})",
     )
-    mask = None if padding_mask is None else np.asarray(padding_mask).astype(bool)
-    if mask is not None and mask.shape != x.shape[:2]:
-        raise ShapeError(f"padding_mask has shape {mask.shape}; expected [B, L] = {x.shape[:2]}")
-    if framework == "numpy":
-        return _apply_reference(mixer, values, x, sizes, form, mask, causal, dtype)
-    backend = _backend(framework)
-    backend.require_device(device)
-    setting = Setting(dtype=dtype, device=device, form=form)
-    return backend.apply(mixer, sizes, values, x, setting, padding_mask=mask, causal=causal)
+    mask = None if padding_mask is None else booleans(padding_mask, x.shape[:2])
+    with _memory_explained(f"apply({mixer.notation}) on x {list(x.shape)}"):
+        if framework == "numpy":
+            y = _apply_reference(mixer, values, x, sizes, form, mask, causal, dtype, device)
+        else:
+            backend = _backend(framework)
+            backend.require_device(device)
+            setting = Setting(dtype=dtype, device=device, form=form)
+            y = backend.apply(mixer, sizes, values, x, setting, padding_mask=mask, causal=causal)
+    require_output(mixer, framework, y, x.shape)
+    return y
 
 
 def cost(
@@ -109,8 +145,9 @@ def cost(
 
     Raises NotationError or UnknownNameError for the variant, ShapeError for the sizes.
     """
-    sizes = Sizes.of(d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
-    return base.cost(_mixer(variant), sizes, batch=batch, seq_len=seq_len)
+    mixer = _mixer(variant)
+    sizes = Sizes.for_mixer(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
+    return base.cost(mixer, sizes, batch=batch, seq_len=seq_len)
 
 
 def load_results(path: str | Path) -> pandas.DataFrame:
@@ -121,6 +158,10 @@ def load_results(path: str | Path) -> pandas.DataFrame:
     from synthbench.report.frame import record_frame
     from synthbench.store import read_records
 
+    if not isinstance(path, str | Path):
+        raise ResultsError(
+            f"give a path of a run or of a folder of runs, like results/smoke; got {shown(path)}"
+        )
     return record_frame(read_records(path))
 
 
@@ -129,7 +170,7 @@ def _mixer(variant: str | Mixer) -> Mixer:
         return variant
     if not isinstance(variant, str):
         raise NotationError(
-            f"a variant is a string like 'FR(rank=32)+V', or a Mixer; got {variant!r}"
+            f"a variant is a string like 'FR(rank=32)+V', or a Mixer; got {shown(variant)}"
         )
     return parse(variant)
 
@@ -149,7 +190,12 @@ def _apply_reference(
     mask: Array | None,
     causal: bool,
     dtype: str,
+    device: str,
 ) -> Array:
+    if device != "cpu":
+        raise UnsupportedError(
+            f"the NumPy reference runs on the cpu only, not on {device}; use framework torch or jax"
+        )
     if not mixer.has_reference:
         raise UnsupportedError(
             f"{mixer.notation} gives no NumPy reference; use framework torch or jax"
@@ -173,6 +219,22 @@ def _backend(framework: str) -> Backend:
         ) from error
 
 
-def _require_known(kind: str, name: str, known: tuple[str, ...]) -> None:
-    if name not in known:
+def _require_known(kind: str, name: Any, known: tuple[str, ...]) -> None:
+    if not isinstance(name, str) or name not in known:
         raise UnknownNameError(kind, name, known)
+
+
+@contextlib.contextmanager
+def _memory_explained(what: str) -> Iterator[None]:
+    """Say what did not fit, where memory runs out."""
+    from synthbench.run.outcome import is_out_of_memory
+
+    try:
+        yield
+    except Exception as error:
+        if not is_out_of_memory(error):
+            raise
+        raise ShapeError(
+            f"{what} does not fit into memory: {shown(str(error) or 'out of memory')}; "
+            "use smaller sizes"
+        ) from error

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import Any
+
+LONGEST_SHOWN = 100  # of a value that a message quotes
+LONGEST_COMPARED = 100  # of a name that is looked for among the known ones
 
 
 class SynthbenchError(Exception):
@@ -18,12 +22,14 @@ class SynthbenchError(Exception):
 class UnknownNameError(SynthbenchError):
     """A name that is in no catalogue."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: Any, known: Iterable[str]) -> None:
         known = sorted(known)
-        near = difflib.get_close_matches(name.lower(), [k.lower() for k in known], n=3, cutoff=0.5)
+        compared = name.lower()[:LONGEST_COMPARED] if isinstance(name, str) else ""
+        near = difflib.get_close_matches(compared, [k.lower() for k in known], n=3, cutoff=0.5)
         near = [k for k in known if k.lower() in near]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        super().__init__(f"{kind} {name!r} not known.{hint} Known: {', '.join(known)}")
+        there = f"Known: {', '.join(known)}" if known else "There is none"
+        super().__init__(f"{kind} {shown(name)} not known.{hint} {there}")
 
 
 class NotationError(SynthbenchError):
@@ -38,9 +44,27 @@ class UnsupportedError(SynthbenchError):
     """A combination that has no meaning or no implementation, with the reason."""
 
 
+class PackageMissingError(SynthbenchError):
+    """An optional package that this environment does not have."""
+
+
 class ResultsError(SynthbenchError):
     """A results folder or a record that cannot be read or written."""
 
 
 class FrameworkMissingError(SynthbenchError):
     """A framework or a device that this environment does not have."""
+
+
+def shown(value: Any) -> str:
+    """A value as a message quotes it: on one line, the middle of a long one left out."""
+    if isinstance(value, str):
+        if len(value) <= LONGEST_SHOWN:
+            return repr(value)
+        half = LONGEST_SHOWN // 2
+        return f"{value[:half]!r}...{value[-half:]!r} ({len(value)} characters)"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # a whole number of too many digits, or another's own repr
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

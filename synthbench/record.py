@@ -76,6 +76,7 @@ class Parity(BaseModel):
     gradient: float | None
     tolerance: float
     gradient_tolerance: float | None = None
+    choices: list[str] = []  # kernels that were checked
     passed: bool
 
 

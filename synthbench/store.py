@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthbench.errors import ResultsError
+from synthbench.errors import ResultsError, shown
 from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 
 INFO = "run.json"
@@ -49,9 +49,17 @@ def create_run(run_dir: Path, info: RunInfo) -> None:
     require_new(run_dir)
     with _explained("create", run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
-    write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
-    with _explained("create", run_dir):
-        (run_dir / RECORDS).touch()
+    with locked(run_dir):
+        require_new(run_dir)  # once more: another may have been faster
+        write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
+        with _explained("create", run_dir):
+            (run_dir / RECORDS).touch()
+
+
+def has_begun(run_dir: Path) -> bool:
+    """Whether there is a run in a folder to go on with."""
+    with _explained("read", run_dir):
+        return any((run_dir / name).exists() for name in (INFO, RECORDS))
 
 
 def require_new(run_dir: Path) -> None:
@@ -59,9 +67,12 @@ def require_new(run_dir: Path) -> None:
     with _explained("read", run_dir):
         held = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
         if held - {INFO + BEING_WRITTEN}:
-            raise ResultsError(
-                f"{run_dir} is not empty; continue that run with --resume, or give another --out"
+            advice = (
+                "; continue that run with --resume, or give another --out"
+                if held & {INFO, RECORDS}
+                else ", and holds no run; give another --out"
             )
+            raise ResultsError(f"{run_dir} is not empty{advice}")
 
 
 def write_info(run_dir: Path, info: RunInfo) -> None:
@@ -83,7 +94,7 @@ def read_run(run_dir: Path) -> Run:
     """Read a run; damaged lines are listed, never raised. Raises ResultsError if it is no run."""
     info = read_info(run_dir)
     path = run_dir / RECORDS
-    with _explained("read", run_dir):
+    with _explained("read", path):
         content = path.read_bytes() if path.exists() else b""
     records: list[Record] = []
     damaged: list[Damage] = []
@@ -95,10 +106,8 @@ def read_run(run_dir: Path) -> Run:
             _require_known_schema(raw, path)
             records.append(Record.model_validate(raw))
         except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            damaged.append(Damage(number, f"{where}: {first['msg']}", line))
-        except ValueError as error:  # not JSON, or not UTF-8
+            damaged.append(Damage(number, _first_problem(error), line))
+        except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
             damaged.append(Damage(number, str(error), line))
     return Run(run_dir, info, records, damaged)
 
@@ -117,10 +126,13 @@ def read_info(run_dir: Path) -> RunInfo:
     try:
         raw = json.loads(content)
         _require_known_schema(raw, path)
+        if not isinstance(raw, dict):
+            raise ValueError(f"it holds {shown(raw)}, no object")
         return RunInfo.model_validate(raw)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
+        problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
-            f"{path} cannot be read as a run's information: {error}. The records beside it are "
+            f"{path} cannot be read as a run's information: {problem}. The records beside it are "
             f"untouched; restore {INFO} from another copy, or start anew with another --out"
         ) from error
 
@@ -147,7 +159,9 @@ def set_damage_aside(run: Run) -> Run:
 def read_records(path: str | Path) -> list[Record]:
     """The records of a run's folder, or of every run below a folder."""
     path = Path(path)
-    if path.is_dir() and not (path / INFO).is_file():
+    with _explained("read", path):
+        is_above = path.is_dir() and not (path / INFO).is_file()
+    if is_above:
         runs = list_runs(path)
         if not runs:
             raise ResultsError(f"there is no run in {path} or below it: no folder with a {INFO}")
@@ -175,6 +189,12 @@ def locked(run_dir: Path) -> Iterator[None]:
         yield
     finally:
         os.close(folder)
+
+
+def _first_problem(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else str(first["msg"])
 
 
 def _require_known_schema(raw: Any, path: Path) -> None:

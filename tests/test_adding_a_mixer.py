@@ -118,6 +118,7 @@ def test_an_installed_package_needs_no_option(
     ("content", "said"),
     [
         ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
         ("import absent", "No module named 'absent'"),
         ("", "has no attribute 'Wrong'"),
         ("Wrong = 3", "takes a subclass of synthbench.Mixer, got 3"),
@@ -305,6 +306,9 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a label that is taken": ({"label": "V"}, r"label 'V' is taken by .*DotProduct"),
     "a name for a label": ({"label": "dense"}, r"label 'dense' is taken by .*Dense"),
     "an alias for a label": ({"label": "Linformer"}, r"label 'Linformer' is taken by"),
+    "a label that is no text": ({"label": 3}, r"Wrong\.label is 3; give it a label"),
+    "parameters that are no method": ({"parameters": {}}, r"Wrong\.parameters is no method"),
+    "torch is no method": ({"torch": 3}, r"Wrong\.torch is no method; write def torch"),
     "fields without @dataclass": (
         {"rank": 8, "__annotations__": {"rank": "int"}},
         r"has fields \(rank\) and is no dataclass; write @dataclass\(frozen=True\)",
@@ -328,7 +332,33 @@ def test_what_is_no_class_is_refused() -> None:
         synthbench.register(cast(Any, 3))
 
 
+class NoMixer:
+    name = "no_mixer"
+
+
+@pytest.mark.parametrize("what", [None, "fnet", Whole(), NoMixer, NoMixer(), int, lambda: 0])
+def test_what_is_no_mixer_class_is_refused(what: Any) -> None:
+    with pytest.raises(synthbench.SynthbenchError, match=r"a subclass of synthbench\.Mixer, got"):
+        synthbench.register(what)
+    assert catalog.plugins() == {}
+
+
+def test_a_name_that_is_another_mixers_label_is_refused() -> None:
+    synthbench.register(type("First", (Whole,), {"name": "first", "label": "second"}))
+    second = type("Second", (Whole,), {"name": "second"})
+    with pytest.raises(
+        synthbench.SynthbenchError, match=r"mixer name 'second' is taken by .*First"
+    ):
+        synthbench.register(second)
+    third = type("Third", (Whole,), {"name": "first"})
+    with pytest.raises(synthbench.SynthbenchError, match=r"'first' is taken by .*First"):
+        synthbench.register(third)
+
+
 PLUGINS = {
+    "leaving": ("raise SystemExit", r"'leaving' cannot be imported: SystemExit; it is looked for"),
+    "exiting": ("import sys; sys.exit(3)", r"'exiting' cannot be imported: SystemExit: 3"),
+    "odd": ("class Odd(BaseException): ...\nraise Odd('why')", r"'odd' cannot .*: Odd: why"),
     "absent": (None, r"'absent' cannot be imported: ModuleNotFoundError"),
     "broken": ("1 / 0", r"'broken' cannot be imported: ZeroDivisionError: division by zero"),
     "empty": ("from synthbench import Mixer", r"'empty' defines no subclass of synthbench.Mixer"),
@@ -342,6 +372,12 @@ def test_a_plugin_that_cannot_be_loaded_is_named(folder: Path, name: str) -> Non
         (folder / f"{name}.py").write_text(content)
     with pytest.raises(synthbench.SynthbenchError, match=message):
         catalog.load_plugin(name)
+
+
+def test_ctrl_c_while_a_plugin_is_imported_is_ctrl_c(folder: Path) -> None:
+    (folder / "slow.py").write_text("raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
+        catalog.load_plugin("slow")
 
 
 def test_a_file_in_place_of_a_module_is_explained() -> None:

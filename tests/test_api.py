@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 import synthbench
 from synthbench import SynthbenchError
+from synthbench.mixers.whole import divisors
 
 X = np.random.default_rng(0).standard_normal((2, 9, 16))
 SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
@@ -87,6 +91,37 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
         {"device": "cuda:7", "framework": "jax"},
         r"jax .* has no device 'cuda:7'; it sees",
     ),
+    "no framework": ({"framework": None}, r"framework None not known\. Known: jax, numpy, torch"),
+    "frameworks": ({"framework": np.ones(2)}, r"framework array\(\[1\., 1\.\]\) not known"),
+    "no form": ({"form": None}, r"form None not known"),
+    "no device": ({"device": None}, r"device None not known; use cpu, cuda or cuda:N"),
+    "another device": ({"device": "tpu"}, r"device 'tpu' not known; use cpu"),
+    "a device for NumPy": ({"device": "cuda", "framework": "numpy"}, r"runs on the cpu only"),
+    "no dtype": ({"dtype": None}, r"dtype None not known\. Known: bfloat16, float32, float64"),
+    "a Python type": ({"dtype": float}, r"dtype <class 'float'> not known"),
+    "causal in words": ({"causal": "no"}, r"causal is 'no'; use True or False"),
+    "no parameters": ({"parameters": None}, r"parameters is None; give a mapping"),
+    "listed parameters": ({"parameters": [X]}, r"parameters is \[array.*; give a mapping"),
+    "numbered parameters": ({"parameters": {3: X}}, r"parameters is \{3: .*; give a mapping"),
+    "a parameter in words": ({"parameters": {"value": "much"}}, r"'value' holds str.*real numbers"),
+    "a ragged parameter": ({"parameters": {"value": [[1], [1, 2]]}}, r"'value' \(list\) cannot be"),
+    "x in words": ({"x": [["many"]]}, r"x holds str.*\(\[\['many'\]\]\); give an array of real"),
+    "x of objects": ({"x": np.full((2, 9, 16), None)}, r"x holds object"),
+    "a ragged x": ({"x": [[[1.0], [1.0, 2.0]]]}, r"x \(list\) cannot be read as an array"),
+    "complex x": ({"x": X + 1j}, r"x holds complex128"),
+    "no batch": ({"x": X[:0]}, r"x has shape \(0, 9, 16\); expected .* each at least 1"),
+    "heads in halves": ({"heads": 2.0}, r"heads is 2\.0 \(float\); it must be a whole number"),
+    "heads in words": ({"heads": "2"}, r"heads is '2' \(str\); it must be a whole number"),
+    "heads or not": ({"heads": True}, r"heads is True \(bool\)"),
+    "no max_len": ({"max_len": None}, r"max_len is None \(NoneType\)"),
+    "a mask of weights": ({"padding_mask": np.full((2, 9), 0.5)}, r"neither 0 nor 1, like 0\.5"),
+    "a mask of positions": (
+        {"padding_mask": np.tile(np.arange(9), (2, 1))},
+        r"int64.*like 2; give",
+    ),
+    "a mask of words": ({"padding_mask": [["yes"] * 9] * 2}, r"holds str\d*, no booleans; give"),
+    "a ragged mask": ({"padding_mask": [[1], [1, 0]]}, r"padding_mask cannot be read"),
+    "a mask that is nan": ({"padding_mask": np.full((2, 9), np.nan)}, r"like nan; give True"),
     "bfloat16 in NumPy": ({"framework": "numpy", "dtype": "bfloat16"}, "no bfloat16"),
 }
 
@@ -100,6 +135,139 @@ def test_a_mistake_is_named(mistake: str) -> None:
     with pytest.raises(SynthbenchError) as caught:
         synthbench.apply(**arguments)
     assert re.search(message, str(caught.value)), str(caught.value)
+
+
+@pytest.mark.parametrize("framework", ["numpy", "torch", "jax"])
+def test_any_array_of_numbers_will_do(framework: str) -> None:
+    import ml_dtypes
+    import torch
+
+    want = synthbench.apply("V", PARAMETERS, np.round(X), framework=framework, **SIZES)
+    whole = np.round(X)
+    given_as: list[Any] = [
+        whole.astype(int), whole.astype(np.int8), whole.astype(np.float16), whole.astype(">f4"),
+        whole.astype(np.longdouble), whole.astype(ml_dtypes.bfloat16), whole.tolist(),
+        torch.from_numpy(whole),
+    ]  # fmt: skip
+    for x in given_as:
+        y = synthbench.apply("V", PARAMETERS, x, framework=framework, **SIZES)
+        np.testing.assert_array_equal(y, want)
+
+
+def test_a_type_may_be_given_as_the_frameworks_write_it() -> None:
+    import jax.numpy as jnp
+    import torch
+
+    for dtype in (np.float64, np.dtype("float64"), torch.float64, jnp.float64, "float64"):
+        y = synthbench.apply("V", PARAMETERS, X, dtype=cast(Any, dtype), **SIZES)
+        assert y.dtype == np.float64
+    for dtype in (jnp.bfloat16, torch.bfloat16):
+        synthbench.apply("V", PARAMETERS, X, dtype=cast(Any, dtype), framework="torch", **SIZES)
+
+
+@given(real=hnp.arrays(bool, (2, 9)))
+def test_a_mask_of_zeros_and_ones_is_one_of_booleans(real: Any) -> None:
+    options: dict[str, Any] = {"framework": "numpy", **SIZES}
+    want = synthbench.apply("V", PARAMETERS, X, padding_mask=real, **options)
+    for mask in (real.astype(int), real.astype(np.float32), real.tolist()):
+        y = synthbench.apply("V", PARAMETERS, X, padding_mask=cast(Any, mask), **options)
+        np.testing.assert_array_equal(y, want)
+
+
+NO_SIZE = (
+    st.floats() | st.text(max_size=3) | st.booleans() | st.none() | st.integers(max_value=0)
+    | st.lists(st.integers(), max_size=2) | st.just(np.float64(2)) | st.just(np.ones(2))
+)  # fmt: skip
+
+
+@given(size=st.sampled_from(["batch", "seq_len", "d_model", "heads", "max_len", "head_dim"]),
+       value=NO_SIZE)  # fmt: skip
+def test_what_is_no_size_is_named(size: str, value: Any) -> None:
+    if size == "head_dim" and value is None:
+        return
+    sizes = {"batch": 1, "seq_len": 4, "d_model": 16, "heads": 4, "max_len": 12, size: value}
+    with pytest.raises(synthbench.ShapeError, match=rf"{size} is .*; it must be"):
+        synthbench.cost("V", **sizes)
+
+
+@given(
+    seed=st.floats() | st.text(max_size=3) | st.booleans() | st.none() | st.integers(max_value=-1)
+)
+def test_what_is_no_seed_is_named(seed: Any) -> None:
+    with pytest.raises(synthbench.ShapeError, match=r"seed is .*; it must be"):
+        synthbench.initialize("V", d_model=16, seed=seed, **SIZES)
+
+
+@given(kind=st.sampled_from([np.int8, np.int16, np.int32, np.int64, np.uint8]),
+       heads=st.integers(1, 8), each=st.integers(1, 15))  # fmt: skip
+def test_sizes_of_numpy_count_as_pythons_do(kind: Any, heads: int, each: int) -> None:
+    sizes = {"batch": 100, "seq_len": 99, "d_model": heads * each, "heads": heads, "max_len": 120}
+    own = {name: kind(size) for name, size in sizes.items()}
+    for variant in ("R+V", "linformer", "light_conv", "FD"):
+        cost = synthbench.cost(variant, **own)
+        assert cost == synthbench.cost(variant, **sizes)
+        assert type(cost.flops) is type(cost.parameters) is int
+
+
+def test_what_no_framework_can_index_is_no_size() -> None:
+    for name in ("batch", "seq_len", "d_model", "heads", "max_len", "head_dim"):
+        sizes = {"batch": 1, "seq_len": 4, "d_model": 16, "heads": 4, "max_len": 12, name: 10**5000}
+        with pytest.raises(synthbench.ShapeError, match=rf"{name} is .*; it must be at most \d+$"):
+            synthbench.cost("FR", **sizes)
+    with pytest.raises(SynthbenchError, match=r"rank is 10*\.\.\.; use at most \d+$"):
+        synthbench.cost(f"FR(rank={10**400})", batch=1, seq_len=4, d_model=16, **SIZES)
+
+
+def test_heads_that_would_do_are_listed_at_once() -> None:
+    with pytest.raises(synthbench.ShapeError, match=r"heads in 1, 2, 4, .*\.\.\., 1048576, or"):
+        synthbench.cost("V", batch=1, seq_len=1, d_model=2**20, heads=3, max_len=1)
+    for d_model in (10**18 + 1, 2**61 - 1, 3**39):
+        with pytest.raises(synthbench.ShapeError, match="not divisible by heads 2; use heads") as e:
+            synthbench.cost("V", batch=1, seq_len=1, d_model=d_model, heads=2, max_len=1)
+        assert len(str(e.value)) < 400
+    with pytest.raises(synthbench.ShapeError, match=r"pair of 1 x 720720, 2 x .*\.\.\., 840 x"):
+        synthbench.cost("FD(a=17)", batch=1, seq_len=1, d_model=4, heads=2, max_len=720720)
+
+
+def test_factors_of_an_endless_length_are_not_searched() -> None:
+    sizes = {"batch": 1, "seq_len": 1, "d_model": 4, "heads": 2, "max_len": 2**61 - 1}
+    with pytest.raises(synthbench.ShapeError, match="too long to look for its factors; give a and"):
+        synthbench.cost("FD", **sizes)
+    assert synthbench.cost("FD(a=1)", **sizes).parameters > 2**61
+
+
+@given(number=st.integers(1, 5000))
+def test_divisors_are_all_there(number: int) -> None:
+    assert divisors(number) == [n for n in range(1, number + 1) if number % n == 0]
+
+
+def test_a_head_dim_is_asked_for_only_where_it_helps() -> None:
+    message = r"10 is not divisible by heads 4; use heads in 1, 2, 5, 10"
+    for variant in ("light_conv", "dynamic_conv", "glu"):
+        with pytest.raises(synthbench.ShapeError, match=message + "$"):
+            synthbench.initialize(variant, d_model=10, heads=4, max_len=8)
+        with pytest.raises(synthbench.ShapeError, match=message + "$"):
+            synthbench.cost(variant, batch=1, seq_len=8, d_model=10, heads=4, max_len=8)
+    with pytest.raises(synthbench.ShapeError, match=message + ", or give head_dim$"):
+        synthbench.initialize("V", d_model=10, heads=4, max_len=8)
+    with pytest.raises(synthbench.ShapeError, match=message + "$"):
+        synthbench.apply("light_conv", {}, np.ones((1, 8, 10)), heads=4, max_len=8)
+
+
+@pytest.mark.parametrize("max_len", [10**6, 10**9, 10**18])
+def test_what_is_too_large_for_memory_says_how_large(max_len: int) -> None:
+    needed = 4 * (4 * max_len**2 + 2 * 16 * 16)
+    with pytest.raises(
+        synthbench.ShapeError, match=rf"would take {needed:,} bytes.*random\.logits"
+    ):
+        synthbench.initialize("R", d_model=16, heads=4, max_len=max_len)
+
+
+def test_memory_that_runs_out_is_told() -> None:
+    x = np.broadcast_to(np.float32(0), (10**7, 10**6, 16))
+    for framework in ("numpy", "torch", "jax"):
+        with pytest.raises(synthbench.ShapeError, match="does not fit into memory"):
+            synthbench.apply("V", PARAMETERS, x, heads=4, max_len=10**6, framework=framework)
 
 
 def test_causal_linformer_is_refused_everywhere() -> None:
@@ -121,3 +289,8 @@ def test_results_load_as_a_row_a_record(tmp_path: Path) -> None:
     assert list(synthbench.load_results(tmp_path / "results")["variant"]) == ["V"]
     with pytest.raises(SynthbenchError, match="there is no"):
         synthbench.load_results(tmp_path / "elsewhere")
+    for nowhere in (None, 3, [run_dir], b"results"):
+        with pytest.raises(SynthbenchError, match=r"a path of a run or of a folder .*; got"):
+            synthbench.load_results(cast(Any, nowhere))
+    with pytest.raises(SynthbenchError, match="File name too long"):
+        synthbench.load_results("a" * 5000)

@@ -96,11 +96,20 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
     assert split_list(['own(text="a,b)"),V']) == ['own(text="a,b)")', "V"]
     assert split_list(["FR(rank=8,V"]) == ["FR(rank=8,V"]  # left whole for notation to explain
     assert split_list([]) == []
-    with pytest.raises(NotationError, match="empty entry"):
+    with pytest.raises(NotationError, match="'V,,R' has an empty entry; write variants like V,"):
         split_list(["V,,R"])
+    with pytest.raises(NotationError, match=r"'' holds nothing; .*`synthbench list variants`"):
+        split_list([""])
     assert split_lengths(["128, 256", "512"]) == [128, 256, 512]
     with pytest.raises(NotationError, match="'12x' is no whole number"):
         split_lengths(["12x"])
+    with pytest.raises(NotationError, match="'' holds nothing; write lengths like --seq-len 128"):
+        split_lengths([""])
+    for text in ("-1", "1.5", "٣", "²"):
+        with pytest.raises(NotationError, match="is no whole number; write lengths"):
+            split_lengths([text])
+    with pytest.raises(NotationError, match="longer than any length"):
+        split_lengths(["9" * 5000])
 
 
 @pytest.mark.parametrize(
@@ -120,7 +129,20 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
         (["run", "--suite", "smoke", "--plugin", "no_such_module"], ["cannot be imported"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--resume"], ["no unfinished run"]),
         (["tables"], ["no run below results"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--resume", "--out", "nowhere"],
+         ["no run in nowhere to go on with", "leave --resume out"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--framework", ""],
+         ["'' holds nothing; write --framework torch,jax"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--variants", ""],
+         ["'' holds nothing; write variants like", "synthbench list variants"]),
+        (["run", "--suite", "smoke", "--device", "cpu", "--seq-len", ""],
+         ["'' holds nothing; write lengths like --seq-len 128,256"]),
+        (["verify", "V", "--framework", ","], ["empty entry; write --framework torch,jax"]),
+        (["show", "light_conv", "--d-model", "10", "--heads", "4"], ["heads in 1, 2, 5, 10\n"]),
         (["tables", "smoke/one"], ["no run 'smoke/one'"]),
+        (["tables", ""], ["no run ''"]),
+        (["tables", "."], ["'.' is there, but is no run", "synthbench list runs"]),
+        (["tables", "a" * 5000], ["File name too long", "(5009 characters)"]),
     ],
 )  # fmt: skip
 def test_a_mistake_is_one_clear_message(
@@ -256,6 +278,44 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path: Path) -> Non
     assert "Traceback" not in err
 
 
+def test_resume_where_nothing_has_begun_begins_nothing(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "run_plan", lambda *_, **__: pytest.fail("it has begun a run"))
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--resume", "--out"]
+    for name in ("absent", "empty", "torn"):
+        folder = tmp_path / name
+        if name != "absent":
+            folder.mkdir()
+        if name == "torn":  # killed before its run.json was whole
+            (folder / "run.json.new").write_text('{"suite"')
+        assert "no run in" in refused(capsys, *call, str(folder))
+
+
+def test_ctrl_c_before_anything_is_there_does_not_ask_to_resume(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(plan: Any, run_dir: Path, **_: Any) -> Summary:
+        return Summary(run_dir, "cpu", interrupted=True)
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    out = tmp_path / "out"
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--out", str(out)]
+    code, _, err = synthbench(capsys, *call)
+    assert code == 130
+    assert "interrupted before the first cell was measured" in err
+    assert err.rstrip().endswith(f"--out {out}")
+
+
+def test_a_run_of_another_suite_is_not_continued(capsys: Captured, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "smoke" / "1", finished=None)
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--resume"]
+    message = refused(capsys, *call, "--out", str(run))
+    assert "is a run of suite smoke, not of tiny" in message
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
 def test_resume_without_out_takes_the_newest_unfinished_run(
     capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +375,24 @@ def test_tables_are_made_printed_and_checked(
     assert "cost.md: missing" in out
     assert "2 files differ" in err
     assert "Did you mean smoke" in refused(capsys, "tables", "smokee")
+
+
+@pytest.mark.parametrize("content", ["[]", "3", "null", "{}", "", '{"a":', "[" * 100_000])
+def test_a_run_json_that_is_none_is_told(content: str, capsys: Captured, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "smoke" / "1")
+    (run / "run.json").write_text(content)
+    message = refused(capsys, "tables", str(run))
+    assert "run.json cannot be read as a run's information: " in message
+    assert len(message.splitlines()) == 1
+    assert "run.json cannot be" in synthbench(capsys, "list", "runs", "--results", str(tmp_path))[1]
+
+
+def test_records_that_are_a_folder_are_told(capsys: Captured, tmp_path: Path) -> None:
+    run = made_run(tmp_path / "tiny" / "1")
+    (run / "records.jsonl").unlink()
+    (run / "records.jsonl").mkdir()
+    message = f"cannot read {run / 'records.jsonl'}: Is a directory"
+    assert message in refused(capsys, "tables", str(run))
 
 
 def test_a_damaged_record_is_told_and_the_rest_is_shown(capsys: Captured, tmp_path: Path) -> None:

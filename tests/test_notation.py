@@ -117,6 +117,8 @@ def test_the_canonical_form_stays_as_it_is(variant: str) -> None:
         ('D(sharing="heads")', "D(sharing=heads)"),
         ("D(tie_query=True)+V", "D(tie_query=true)+V"),
         ("FD(a=None)", "FD"),
+        ("linformer(sharing=none)", "linformer"),
+        ("linformer(sharing='none')", "linformer"),
         ("Linformer(rank=32)", "linformer"),
         ("LightConv(width=7)", "light_conv(width=7)"),
         ("DynamicConv", "dynamic_conv"),
@@ -132,19 +134,25 @@ MALFORMED = {
     "V+": "expected the name of a mixer, got 'the end' at character 3",
     "+V": r"expected the name of a mixer, got '\+' at character 1",
     "V++R": r"expected the name of a mixer, got '\+' at character 3",
-    "V R": "unexpected 'R' at character 3",
-    "V)": r"unexpected '\)' at character 2",
-    "(V": r"expected '\)', got 'the end' at character 3",
-    "(V+R)R": "unexpected 'R' at character 6",
+    "V R": r"expected '\+' or the end, got 'R' at character 3",
+    "V)": r"expected '\+' or the end, got '\)' at character 2",
+    "V,R": r"expected '\+' or the end, got ',' at character 2",
+    "(V": r"expected '\)' or '\+', got 'the end' at character 3",
+    "(V+R)R": "expected the end, got 'R' at character 6",
     "((V))": r"expected the name of a mixer, got '\(' at character 2",
-    "V + R!": "unexpected '!' at character 6",
-    "V + $": r"unexpected '\$' at character 5",
+    "V + R!": "'!' is unexpected at character 6",
+    "V + $": r"'\$' is unexpected at character 5",
+    "D(sharing='full)": '"\'" opens a quote that is not closed at character 11',
     "FR(": "expected an option like rank=32, got 'the end' at character 4",
     "FR(8)": "expected an option like rank=32, got '8' at character 4",
     "FR(rank)": r"expected '=', got '\)' at character 8",
     "FR(rank=)": r"expected a value, got '\)' at character 9",
-    "FR(rank=8": "expected ',', got 'the end' at character 10",
-    "FR(rank=8 16)": "expected ',', got '16' at character 11",
+    "FR(rank=8": r"expected ',' or '\)', got 'the end' at character 10",
+    "FR(,)": "expected an option like rank=32, got ',' at character 4",
+    "FR(rank=8,)": r"expected an option like rank=32, got '\)' at character 11",
+    "FR(rank=1e400)": "'1e400' is no finite number at character 9",
+    f"FR(rank={'9' * 5000})": "a number of 5000 digits is too long at character 9",
+    "FR(rank=8 16)": r"expected ',' or '\)', got '16' at character 11",
     "FR(rank=8, rank=16)": "option 'rank' is given twice at character 17",
     "FR(rank=1.5)": "rank=1.5 is of type float; expected int, like rank=8",
     "FR(rank=eight)": "rank='eight' is of type str; expected int",
@@ -176,10 +184,23 @@ UNKNOWN = {
     "FR+densee": "mixer 'densee' not known. Did you mean dense?",
     "zzzzzz": "mixer 'zzzzzz' not known. Known: D, FD, FR, Fix, R, V, ",
     "attention": "mixer 'attention' not known.",
-    "FR(rnak=8)": "option of FR 'rnak' not known. Did you mean rank? Known: rank",
+    "FR(rnak=8)": "option of FR 'rnak' not known. Did you mean rank? Known: bias, mixing, rank",
     "linformer(heads=3)": "option of linformer 'heads' not known.",
-    "V(rank=3)": "option of V 'rank' not known.",
+    "V(rank=3)": "option of V 'rank' not known. Known: bias, mixing",
 }
+
+
+@given(text=st.text("V(+", min_size=1000, max_size=3000) | st.integers(200, 900).map("x".__mul__))
+@settings(max_examples=50)
+@example("V+" * 2000)
+@example("FR(" + "rank=8," * 1000)
+@example("D(sharing=" + "s" * 4000 + ")")
+@example("(V)(" + "m" * 4000 + "=1)")
+@example("+".join(["V"] * 2000))
+def test_a_long_variant_is_not_repeated_whole(text: str) -> None:
+    with pytest.raises((NotationError, UnknownNameError)) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 600
 
 
 @pytest.mark.parametrize("text", UNKNOWN)
@@ -246,6 +267,61 @@ def test_a_plugins_options_read_back_too(word: str) -> None:
         assert "'" in word
     else:
         assert parse(text) == Optional(word=word)
+
+
+@pytest.mark.usefixtures("registry")
+@given(
+    rate=st.floats(allow_nan=False, allow_infinity=False),
+    word=st.none() | st.text("none", max_size=4),
+)
+@example(1e16, "none")
+@example(-1e-300, None)
+def test_none_means_nothing_only_where_it_may(rate: float, word: str | None) -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Numbered(Mixer):
+        name = "numbered"
+
+        rate: float = 0.5
+        word: str | None = "plain"
+        text: str = "plain"
+
+        def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+            return {}
+
+        def torch(self, sizes: Sizes) -> Any:
+            return None
+
+    catalog.register(Numbered)
+    assert parse("numbered(word=none, text=none)") == Numbered(word=None, text="none")
+    assert parse("numbered(word='none', text='none')") == Numbered(word="none", text="none")
+    mixer = Numbered(rate=rate, word=word)
+    assert parse(mixer.notation) == mixer
+    with pytest.raises(UnknownNameError, match="Known: rate, text, word"):
+        parse("numbered(x=1)")
+
+
+@pytest.mark.usefixtures("registry")
+def test_a_mixer_without_options_says_so() -> None:
+    class Bare(Mixer):
+        name = "bare"
+
+        def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+            return {}
+
+        def torch(self, sizes: Sizes) -> Any:
+            return None
+
+    catalog.register(Bare)
+    with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. There is none"):
+        parse("bare(x=1)")
+
+
+@pytest.mark.parametrize("components", [(), [catalog.COMPONENTS["random"]()], (3,), None])
+def test_what_is_no_mixture_is_refused(components: Any) -> None:
+    with pytest.raises(NotationError, match=r"write (it|the mixture) in notation, like R\+V"):
+        Attention(components)
 
 
 def test_every_component_is_covered_above() -> None:

@@ -169,3 +169,32 @@ def test_twins_are_asked_for_or_forgone() -> None:
 def test_the_baseline_may_be_written_in_any_notation() -> None:
     found = plan(SMALL.replace("seed: 3", "rounds: 2") + "baseline: random + dot_product")
     assert {cell.variant for cell in found.cells if cell.replica} == {"R+V"}
+
+
+@pytest.mark.parametrize("measure", ["rounds: 1", "rounds: 2"])
+def test_a_baseline_that_is_not_measured_is_told(measure: str) -> None:
+    suite = SMALL.replace("seed: 3", measure)
+    with pytest.raises(NotationError, match=r"mine\.yaml: baseline: mixer 'R_' not known.*Known"):
+        plan(suite + "baseline: R_")
+    with pytest.raises(
+        NotationError, match=r"mine\.yaml: baseline: .*expected the name of a mixer"
+    ):
+        plan(suite + "baseline: ''")
+    with pytest.raises(NotationError, match=r"baseline: D is not among axes\.variant \(V, R\+V\)"):
+        plan(suite + "baseline: dense")
+    assert plan(suite + "baseline: dot_product").notes == ()
+
+
+def test_a_selection_without_the_baseline_is_noted() -> None:
+    found = plan(SMALL + "baseline: R+V", variants=["V", "D"])
+    assert len(found.notes) == 1
+    assert "no ratios: the baseline R+V is not among the variants selected (V, D)" in found.notes[0]
+    assert plan(SMALL, variants=["random", "dot_product"]).notes == ()
+
+
+def test_a_suite_that_names_no_baseline_and_has_none_is_noted() -> None:
+    found = plan(SMALL.replace("[V, R+V]", "[R, D]"))
+    assert found.notes == (
+        "no ratios: mine.yaml names no baseline, and V is not among its variants; "
+        "write baseline: with one of them",
+    )

@@ -5,8 +5,12 @@ from __future__ import annotations
 import pytest
 
 from synthbench.measure.plausibility import ImplausibleError, require_plausible, step_flops
+from synthbench.mixers.base import Sizes
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
 from synthbench.record import Ceiling, Flops, Timing
 
+SIZES = Sizes.of(d_model=8, heads=2, max_len=4)
 CEILING = Ceiling(
     framework="torch", dtype="float32", device="cpu", flops_per_second=1e9, matrix_size=512,
     bytes_per_second=1e10, seconds=1.0,
@@ -31,6 +35,19 @@ def test_over_the_ceiling_is_refused_beyond_its_noise() -> None:
     with pytest.raises(ImplausibleError, match="120% of this device's best matrix-product rate"):
         require_plausible("train", timing(1e-3), flops(1_200_000), CEILING)
     require_plausible("train", timing(1e-3), flops(1_200_000), None)
+
+
+def test_what_a_fused_form_may_leave_out_is_allowed_for() -> None:
+    causal = Model("decoder", parse("V"), SIZES, vocabulary=11)
+    assert causal.needed_share == 0.5
+    assert Model("encoder", parse("V"), SIZES, vocabulary=11).needed_share == 1.0
+    assert Model("mixer", parse("linformer"), SIZES).needed_share == 0.5
+    twice = timing(1e-3), flops(2_190_000), CEILING
+    require_plausible("train", *twice, needed_share=causal.needed_share)
+    with pytest.raises(ImplausibleError, match="219% of"):
+        require_plausible("train", *twice)
+    with pytest.raises(ImplausibleError, match=r"50% of which must be done, in 1e\+03 us is 221%"):
+        require_plausible("train", timing(1e-3), flops(2_210_000), CEILING, needed_share=0.5)
 
 
 def test_under_dispatch_is_refused() -> None:

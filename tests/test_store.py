@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
 
 import pytest
 
+from synthbench import store
 from synthbench.errors import ResultsError
 from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 from synthbench.store import (
@@ -22,6 +24,7 @@ from synthbench.store import (
     read_records,
     read_run,
     set_damage_aside,
+    write_info,
 )
 from synthbench.suites.cell import Cell
 
@@ -200,6 +203,54 @@ def test_one_process_at_a_time_writes_to_a_run(run_dir: Path) -> None:
         pass
     with locked(run_dir):  # free again
         pass
+
+
+def test_of_two_that_make_a_run_at_once_one_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "run"
+    path.mkdir()
+    with locked(path), pytest.raises(ResultsError, match="another synthbench is writing to"):
+        create_run(path, info())
+    assert list(path.iterdir()) == []
+    require_new = store.require_new
+    looked: list[Path] = []
+
+    def overtaken(run_dir: Path) -> None:
+        """The other one makes its run just after this one has found the folder empty."""
+        require_new(run_dir)
+        looked.append(run_dir)
+        if len(looked) == 1:
+            create_run(run_dir, info().model_copy(update={"started": "2025-12-31"}))
+
+    monkeypatch.setattr(store, "require_new", overtaken)
+    with pytest.raises(ResultsError, match="not empty; continue that run with --resume"):
+        create_run(path, info())
+    assert read_info(path).started == "2025-12-31"
+
+
+def test_a_full_disk_is_told_and_costs_no_earlier_record(
+    run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(fd: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(
+        ResultsError, match=r"cannot write .*: No space left on device; give a fold"
+    ):
+        append_record(run_dir, record(3))
+    with pytest.raises(ResultsError, match="No space left on device"):
+        write_info(run_dir, info().model_copy(update={"finished": "2026-01-02"}))
+    monkeypatch.undo()
+    assert read_run(run_dir).records[:3] == [record(number) for number in range(3)]
+    assert read_info(run_dir) == info()
+
+
+def test_a_folder_that_is_no_run_is_not_offered_for_resuming(tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").touch()
+    with pytest.raises(ResultsError, match="is not empty, and holds no run; give another --out"):
+        create_run(tmp_path, info())
 
 
 def test_runs_are_listed_and_loaded_together(run_dir: Path, tmp_path: Path) -> None:

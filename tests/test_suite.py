@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from synthbench.errors import NotationError, UnknownNameError
-from synthbench.suites.suite import Suite, deep_merge, list_suites, load_suite, parse_suite
+from synthbench.suites.suite import KEYS, Suite, deep_merge, list_suites, load_suite, parse_suite
 
 BASE = """
 axes: {variant: [V], seq_len: [64]}
@@ -95,6 +101,8 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         (BASE + "margin: 1.5", ["margin: got 1.5", "a number less than 1"]),
         (BASE + "measure: {aa: often}", ["measure.aa: got 'often'", "true or false"]),
         (BASE + "measure: {parity: 1}", ["measure.parity: got 1", "true or false"]),
+        (BASE + "measure: {seed: -1}", ["measure.seed: got -1", "a number of at least 0"]),
+        (BASE + "measure: {rounds: 99999}", ["measure.rounds: got 99999", "at most 10000"]),
         (BASE + "measure: {min_seconds: -1}", ["measure.min_seconds: got -1", "greater than 0"]),
         (BASE + "measure: {min_seconds: .inf}", ["measure.min_seconds: got inf", "finite"]),
         (BASE + "measure: 3", ["measure: got 3", "keys below it"]),
@@ -123,7 +131,29 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         ),
         (BASE + "model: {d_model: 9, heads: 3}", ["key 'model' stands twice", "line 4"]),
         ("axes: [", ["not valid YAML"]),
-        ("- 1", ["expected keys description, axes", "got a list"]),
+        ("- 1", ["expected keys description, axes", "got a list: [1]"]),
+        ("smoke", ["expected keys description, axes", "got a text: 'smoke'"]),
+        ("3", ["expected keys description, axes", "got a single value: 3"]),
+        ("a: &a [*a]", ["a.0: this alias holds itself"]),
+        (BASE + "measure: &a {rounds: *a}", ["measure.rounds: this alias holds itself"]),
+        (BASE + "devices: &a {cuda: *a}", ["devices.cuda: this alias holds itself"]),
+        (BASE + "2024-01-01: x", ["2024-01-01: unknown key", "Known here: description"]),
+        (BASE + "measure: {2024-01-01: 3}", ["measure.2024-01-01: unknown key"]),
+        (BASE + "measure: {null: 3}", ["measure.null: unknown key"]),
+        (BASE + "devices: {cuda: {1: 2}}", ["devices.cuda.1: unknown key"]),
+        (BASE + "margin: 2024-01-01", ["margin: got '2024-01-01', expected a number"]),
+        (BASE + "margin: 2024-13-45", ["not valid YAML", "month must be in 1..12"]),
+        (BASE + "margin: !!timestamp x", ["not valid YAML: a number, date or tag"]),
+        (BASE + f"margin: {'9' * 5000}", ["not valid YAML", "4300 digits"]),
+        (BASE + "1: x\n'1': y", ["key '1' stands twice", "line 5"]),
+        ("[" * 3000, ["nested too deeply"]),
+        (
+            "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
+            + "".join(
+                f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in pairwise("abcdefghi")
+            ),
+            ["more than 100000 values"],
+        ),
         ("", ["expected keys", "an empty file"]),
         (BASE + "description: [1]", ["description: expected a text"]),
     ],
@@ -135,6 +165,51 @@ def test_mistakes_name_file_key_and_expectation(text: str, parts: list[str]) -> 
             assert line.startswith("mine.yaml: ") or "YAML" in said
     for part in parts:
         assert part in said
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.dates()
+    | st.datetimes() | st.binary(max_size=5),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(
+        st.sampled_from([*KEYS, "cuda", "cpu", "variant", "seq_len", "heads", "d_model"])
+        | st.none() | st.integers() | st.floats() | st.dates() | st.booleans(),
+        inner,
+        max_size=4,
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(content=ODD)
+@settings(max_examples=200)
+def test_any_file_is_a_suite_or_a_named_mistake(content: Any) -> None:
+    with pytest.raises(NotationError, match=r"mine\.yaml: "):
+        suite(yaml.safe_dump(content))
+
+
+@given(value=ODD, key=st.sampled_from(["description", "measure", "baseline", "margin", "devices"]))
+@settings(max_examples=200)
+def test_any_value_is_taken_or_named(value: Any, key: str) -> None:
+    with contextlib.suppress(NotationError):
+        loaded = suite(BASE + yaml.safe_dump({key: value}))
+        assert loaded.settings("cpu").axes.variant == ("V",)
+
+
+@given(text=st.text(max_size=40) | st.text("&*a[]{}:,-<> \n", max_size=40))
+@example("&a {<<: *a}")
+@example("&a <<: *a")
+def test_any_text_is_no_suite(text: str) -> None:
+    with pytest.raises(NotationError, match=r"mine\.yaml: "):
+        suite(text)
+
+
+def test_keys_may_be_merged_as_yaml_has_it() -> None:
+    loaded = suite(
+        "axes: {variant: [V], seq_len: [64]}\nmodel: &model {d_model: 8, heads: 2}\n"
+        "devices: {cuda: {model: {<<: *model, heads: 4}}}"
+    )
+    assert loaded.settings("cuda").model.heads == 4
 
 
 def test_a_wrong_entry_is_told_once() -> None:
@@ -167,5 +242,24 @@ def test_a_suite_in_the_working_directory_comes_before_the_projects_own(
 def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(NotationError, match="cannot be read as a suite file"):
+    with pytest.raises(NotationError, match=r"no UTF-8 text .* at byte 0\); save it as UTF-8"):
         load_suite(path)
+
+
+def test_what_is_no_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "smoke").mkdir()
+    for folder in ("mine", tmp_path / "mine"):
+        with pytest.raises(
+            NotationError, match=r"mine' is a folder, and no file; give a YAML file"
+        ):
+            load_suite(folder)
+    assert load_suite("smoke").name == "smoke"  # a name comes before a folder
+    with pytest.raises(NotationError, match="no ordinary file"):
+        load_suite("/dev/null")
+    for name in ("", "."):
+        with pytest.raises(UnknownNameError, match=r"not known\. Known: .*seq_scaling, smoke"):
+            load_suite(name)
+    with pytest.raises(NotationError, match=r"\(5000 characters\): File name too long"):
+        load_suite("a" * 5000)

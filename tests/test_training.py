@@ -29,8 +29,8 @@ def losses(model: Model, dtype: str, batches: list[Batch]) -> list[np.ndarray]:
     start = start_values(model.parameters(), seed=1)
     eager, compiled = (Setting(dtype=dtype, compile=c) for c in ("eager", "compiled"))
     return [
-        np.asarray(torch_backend.train_losses(model, start, eager, batches)),
-        np.asarray(jax_backend.train_losses(model, start, compiled, batches)),
+        np.asarray(torch_backend.train(model, start, eager, batches).losses),
+        np.asarray(jax_backend.train(model, start, compiled, batches).losses),
     ]
 
 

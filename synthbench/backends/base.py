@@ -65,6 +65,14 @@ class DeviceInfo:
     description: str
 
 
+@dataclass(frozen=True)
+class Trained:
+    """The loss before each step, and every parameter and constant after the last."""
+
+    losses: list[float]
+    parameters: dict[str, Array]
+
+
 class Step(Protocol):
     """One built step (forward, or a whole train step) on one batch, ready to be called.
 
@@ -78,7 +86,7 @@ class Step(Protocol):
     parameter_bytes: int  # trained and constant
     optimizer_bytes: int
     batch_bytes: int
-    gradient_bytes: int  # gradients still held when a step is over
+    gradient_bytes: int  # gradients, and weights kept for the next call, held when a step is over
 
     def compile(self) -> None:
         """Trace and compile for this batch's shapes; nothing in an eager framework."""
@@ -176,15 +184,20 @@ class Backend(Protocol):
     ) -> Array:
         """Y [B,L,d] of a bare mixer, as a NumPy array (float32 for bfloat16)."""
 
+    def outputs(
+        self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+    ) -> Array:
+        """Outputs of a forward pass without gradients, as a forward step makes them."""
+
     def gradients(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
     ) -> Gradients:
         """Outputs, loss and gradients of one batch at the start values."""
 
-    def train_losses(
+    def train(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-    ) -> list[float]:
-        """The loss before each of the Adam steps on `batches`, in turn."""
+    ) -> Trained:
+        """Adam steps on `batches`, in turn."""
 
 
 def check_declared(

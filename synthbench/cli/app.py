@@ -10,12 +10,15 @@ from typing import Annotated
 import typer
 
 from synthbench.cli import listing
+from synthbench.cli.export import export
+from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
+from synthbench.cli.plot import plot
 from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
 from synthbench.cli.verify import verify
-from synthbench.errors import SynthbenchError
+from synthbench.errors import SynthbenchError, shown
 
 app = typer.Typer(
     name="synthbench",
@@ -26,9 +29,12 @@ app = typer.Typer(
 )
 app.command()(run)
 app.command()(tables)
+app.command()(plot)
+app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)
+app.command()(export)
 
 
 def _print_version(asked: bool) -> None:
@@ -63,6 +69,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _end_quietly()
+    except OSError as error:  # the system's refusal of a file, where nobody could say more of it
+        named = "" if error.filename is None else f": {shown(str(error.filename))}"
+        complain(f"synthbench: {error.strerror or error}{named}")
+        sys.exit(SynthbenchError.exit_code)
     except KeyboardInterrupt:
         complain("interrupted")
         sys.exit(130)

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from synthbench.errors import NotationError
+from synthbench.errors import NotationError, shown
 
 Plugin = Annotated[
     list[str],
@@ -28,10 +28,16 @@ FrameworkOption = Annotated[
 ]
 
 
-def split_list(texts: Iterable[str]) -> list[str]:
+MOST_DIGITS = 18  # of a length
+FRAMEWORKS_ADVICE = "write --framework torch,jax, or one of the two"
+VARIANTS_ADVICE = "write variants like V,FR(rank=32)+V; `synthbench list variants` shows them"
+LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
+
+
+def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
     """Entries apart at commas outside parentheses and quotes: "V,FD(a=2, b=4)+V" holds two.
 
-    Raises NotationError for an empty entry.
+    Raises NotationError, with the advice, for an empty entry.
     """
     entries: list[str] = []
     for text in texts:
@@ -50,15 +56,18 @@ def split_list(texts: Iterable[str]) -> list[str]:
                 entry += sign
         entries.append(entry.strip())
         if "" in entries:
-            raise NotationError(f"{text!r} has an empty entry; write a list like V,FR(rank=32)+V")
+            empty = "has an empty entry" if text.strip() else "holds nothing"
+            raise NotationError(f"{shown(text)} {empty}; {advice}")
     return entries
 
 
 def split_lengths(texts: Iterable[str]) -> list[int]:
     """Whole numbers by comma; raises NotationError for anything else."""
     lengths: list[int] = []
-    for entry in split_list(texts):
-        if not entry.isdecimal():
-            raise NotationError(f"length {entry!r} is no whole number; write --seq-len 128,256")
+    for entry in split_list(texts, LENGTHS_ADVICE):
+        if not (entry.isascii() and entry.isdecimal()):
+            raise NotationError(f"{shown(entry)} is no whole number; {LENGTHS_ADVICE}")
+        if len(entry) > MOST_DIGITS:
+            raise NotationError(f"{shown(entry)} is longer than any length; {LENGTHS_ADVICE}")
         lengths.append(int(entry))
     return lengths

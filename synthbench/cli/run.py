@@ -9,16 +9,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.options import FrameworkOption, Plugin, Results, split_lengths, split_list
+from synthbench.cli.options import (
+    FRAMEWORKS_ADVICE,
+    FrameworkOption,
+    Plugin,
+    Results,
+    split_lengths,
+    split_list,
+)
 from synthbench.cli.output import complain, console
 from synthbench.cli.runs import newest_unfinished
-from synthbench.errors import UnsupportedError
+from synthbench.errors import ResultsError, UnsupportedError
 
 if TYPE_CHECKING:
     from synthbench.run.runner import Summary
 
 # The tables a run prints; the others are files.
-SHOWN = ("train", "forward", "warnings", "outcomes")
+SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
 FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
 
 
@@ -85,13 +92,14 @@ def run(
     from synthbench.run.devices import resolve_device
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan
+    from synthbench.store import has_begun
     from synthbench.suites.plan import FRAMEWORKS, make_plan
     from synthbench.suites.suite import load_suite
 
     for module in plugin:
         load_plugin(module)
     loaded = load_suite(suite)
-    frameworks = split_list(framework) or None
+    frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
     plan = make_plan(
         loaded,
@@ -109,6 +117,11 @@ def run(
     elif out is None:
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
         out = results / plan.suite / f"{where.replace(':', '')}-{stamp}"
+    elif resume and not has_begun(out):
+        raise ResultsError(
+            f"--resume: there is no run in {out} to go on with; leave --resume out to begin one "
+            "there, or name another --out (`synthbench list runs` shows the runs)"
+        )
     summary = run_plan(plan, out, resume=resume, plugins=plugin, observer=make_observer())
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
@@ -117,7 +130,8 @@ def run(
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
         again += ["--force"] * force
-        _tell_kept(summary, shlex.join([*again, "--out", str(out), "--resume"]))
+        again += ["--out", str(out), *["--resume"] * has_begun(out)]
+        _tell_kept(summary, shlex.join(again))
         raise typer.Exit(130)
     raise typer.Exit(_conclude(summary))
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from synthbench.errors import ResultsError, UnknownNameError
+from synthbench.errors import ResultsError, UnknownNameError, shown
 from synthbench.record import RunInfo
 from synthbench.store import INFO, list_runs, read_info
 
@@ -17,14 +18,24 @@ def find_run(text: str, results: Path) -> Path:
     runs = list_runs(results)
     below = [run for run in runs if run.parent in (Path(text), results / text)]
     if below:
-        return max(below, key=lambda run: (read_info(run).started, run.name))
-    if not runs:
+        return _newest(below)
+    if text and (Path(text).exists() or (results / text).exists()):
         raise ResultsError(
-            f"there is no run {text!r}, and none below {results}; "
-            "make one with synthbench run --suite smoke, or name their folder with --results"
+            f"{shown(text)} is there, but is no run: a run is a folder with a {INFO}; "
+            "`synthbench list runs` shows the runs"
         )
+    if not runs:
+        raise ResultsError(f"there is no run {shown(text)}, and {_none_below(results)}")
     names = {run_name(run, results) for run in runs}
     raise UnknownNameError("run", text, names | {run.parent.name for run in runs})
+
+
+def newest_run(results: Path) -> Path:
+    """The newest run below a folder; ResultsError without one."""
+    runs = list_runs(results)
+    if not runs:
+        raise ResultsError(f"there is no run: {_none_below(results)}")
+    return _newest(runs)
 
 
 def newest_unfinished(suite: str, device: str, results: Path) -> Path:
@@ -53,3 +64,14 @@ def run_name(run: Path, results: Path) -> str:
 def state(info: RunInfo) -> str:
     """`finished` or `unfinished`."""
     return "unfinished" if info.finished is None else "finished"
+
+
+def _newest(runs: Sequence[Path]) -> Path:
+    return max(runs, key=lambda run: (read_info(run).started, run.name))
+
+
+def _none_below(results: Path) -> str:
+    return (
+        f"none below {results}; make one with synthbench run --suite smoke, or name their folder "
+        "with --results"
+    )

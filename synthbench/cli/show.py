@@ -36,9 +36,10 @@ def show(
     for module in plugin:
         load_plugin(module)
     mixer = parse(variant)
-    sizes = Sizes.of(d_model=d_model, heads=heads, head_dim=head_dim, max_len=max_len or seq_len)
+    sizes = Sizes.for_mixer(
+        mixer, d_model=d_model, heads=heads, head_dim=head_dim, max_len=max_len or seq_len
+    )
     sizes.require_length(seq_len)
-    mixer.check(sizes)
     typer.echo(f"{mixer.notation}\n")
     for part in _parts(mixer):
         typer.echo(f"{part.name}: {part.equation or 'gives no equation'}")
@@ -64,7 +65,7 @@ def _options(part: Any) -> list[str]:
 
 
 def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
-    from synthbench.mixers.base import cost
+    from synthbench.mixers.base import cost, declared_by
 
     counted = cost(mixer, sizes, batch=batch, seq_len=seq_len)
     rows = [
@@ -75,7 +76,7 @@ def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
             "trained" if parameter.trainable else "constant",
             str(parameter.init),
         )
-        for name, parameter in mixer.parameters(sizes).items()
+        for name, parameter in declared_by(mixer, sizes).items()
     ]
     typer.echo(
         f"\nAt batch B {batch}, length L {seq_len}, d_model d {sizes.d_model}, heads H "

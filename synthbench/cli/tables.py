@@ -14,6 +14,7 @@ from synthbench.cli.runs import find_run
 from synthbench.errors import ResultsError
 
 if TYPE_CHECKING:
+    from synthbench.report.table import Table
     from synthbench.store import Run
 
 
@@ -45,6 +46,14 @@ def tables(
             "--check", help="Write nothing; list each file that differs from what the records give."
         ),
     ] = False,
+    paper: Annotated[
+        bool,
+        typer.Option("--paper", help="The Synthesizer paper's tables, ours beside theirs."),
+    ] = False,
+    page: Annotated[
+        Path | None,
+        typer.Option("--page", metavar="FILE", help="With --paper, all of them on this page too."),
+    ] = None,
     results: Results = Path("results"),
 ) -> None:
     """Make every table of a run from its records: printed, and as Markdown, CSV and LaTeX files.
@@ -54,24 +63,39 @@ def tables(
     """
     from synthbench.store import list_runs
 
-    runs = [find_run(run, results)] if run else list_runs(results)
+    if paper:
+        _paper(results, page, format or Format.TERMINAL)
+        return
+    runs = [find_run(run, results)] if run is not None else list_runs(results)
     if not runs:
         raise ResultsError(
             f"there is no run below {results}; make one with synthbench run --suite smoke, "
             "or name their folder with --results"
         )
     if check:
-        _check(runs)
+        _check(runs, results if run is None else None)
     else:
-        shown = format or (Format.TERMINAL if run else None)
+        shown = format or (Format.TERMINAL if run is not None else None)
         for folder in runs:
             _make(folder, shown)
 
 
-def _check(runs: list[Path]) -> None:
-    from synthbench.report.render import check
+def _paper(results: Path, page: Path | None, shown: Format) -> None:
+    from synthbench.report.paper.tables import paper_tables
+    from synthbench.report.render import write_paper
+
+    _show(paper_tables(results), shown)
+    written = write_paper(results, page)
+    if shown is Format.TERMINAL:
+        typer.echo(f"\nTables: {written}")
+
+
+def _check(runs: list[Path], results: Path | None) -> None:
+    from synthbench.report.render import check, check_paper
 
     problems = [problem for folder in runs for problem in check(folder)]
+    if results is not None:
+        problems += check_paper(results)
     for problem in problems:
         typer.echo(problem)
     if problems:
@@ -95,11 +119,15 @@ def _make(folder: Path, shown: Format | None) -> None:
 
 
 def _print(measured: Run, shown: Format) -> None:
-    from synthbench.report.markup import FORMATS
     from synthbench.report.tables import make_tables
+
+    _show(make_tables(measured), shown)
+
+
+def _show(made: list[Table], shown: Format) -> None:
+    from synthbench.report.markup import FORMATS
     from synthbench.report.terminal import print_tables
 
-    made = make_tables(measured)
     if shown is Format.TERMINAL:
         print_tables(console(), made)
     else:

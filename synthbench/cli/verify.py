@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.options import FrameworkOption, Plugin, split_list
+from synthbench.cli.options import FRAMEWORKS_ADVICE, FrameworkOption, Plugin, split_list
 from synthbench.cli.output import complain
 from synthbench.errors import FrameworkMissingError, UnknownNameError
 
@@ -47,7 +47,7 @@ def verify(
 
     for module in plugin:
         load_plugin(module)
-    chosen = list(dict.fromkeys(split_list(framework) or FRAMEWORKS))
+    chosen = list(dict.fromkeys(split_list(framework, FRAMEWORKS_ADVICE) or FRAMEWORKS))
     for name in chosen:
         if name not in FRAMEWORKS:
             raise UnknownNameError("framework", name, FRAMEWORKS)

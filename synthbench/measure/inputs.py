@@ -15,12 +15,17 @@ def setting_of(cell: Cell) -> Setting:
 
 
 def random_batch(model: Model, batch: int, seq_len: int, seed: int = 0) -> Batch:
-    """One batch without padding: X ~ N(0,1) float32 or token ids, and targets [B,L]."""
+    """One batch without padding: inputs as `Model.reference` has them, and targets.
+
+    Targets are [B,L], of the second sequence where there are two, and [B] for a classifier.
+    """
     generator = np.random.default_rng(seed)
-    shape = (batch, seq_len)
     inputs: np.ndarray
     if model.is_stack:
-        inputs = generator.integers(model.classes, size=shape)
+        tokens = seq_len + (model.target_len or 0)
+        inputs = generator.integers(model.vocabulary or 0, size=(batch, tokens))
     else:
-        inputs = generator.standard_normal((*shape, model.sizes.d_model), dtype=np.float32)
-    return Batch(inputs=inputs, targets=generator.integers(model.classes, size=shape))
+        x = (batch, seq_len, model.sizes.d_model)
+        inputs = generator.standard_normal(x, dtype=np.float32)
+    targets = generator.integers(model.classes, size=(batch, *model.targets_of(seq_len)))
+    return Batch(inputs=inputs, targets=targets)

@@ -14,11 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.errors import NotationError
+from synthbench.errors import NotationError, shown
 from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
 from synthbench.mixers.convolution import zero_padded
 from synthbench.mixers.initializers import ZEROS, xavier
 from synthbench.mixers.options import require_choice
+from synthbench.mixers.whole import listed
 
 
 @dataclass(frozen=True)
@@ -69,13 +70,24 @@ class Attention(Mixer):
     bias: bool = False
 
     def __post_init__(self) -> None:
+        if not (isinstance(self.components, tuple) and self.components):
+            raise NotationError(
+                f"attention takes a tuple of one component or more, got {shown(self.components)}; "
+                "write it in notation, like R+V"
+            )
+        for component in self.components:
+            if not isinstance(component, Component):
+                raise NotationError(
+                    f"{shown(component)} is no component of attention; write the mixture in "
+                    "notation, like R+V"
+                )
         require_choice("attention", "mixing", self.mixing, ("softmax", "layer", "sum"))
         require_choice("attention", "bias", self.bias, (True, False))  # type: ignore[arg-type]
         names = [c.name for c in self.components]
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise NotationError(
-                f"{twice} stands twice in the mixture {'+'.join(names)}; "
+                f"{twice} stands twice in the mixture {listed(names, '+')}; "
                 "a component may stand once, since its name prefixes its parameters"
             )
         if len(self.components) == 1:  # no weights, so no way of mixing
@@ -115,7 +127,7 @@ class Attention(Mixer):
         logits = sum(c.flops(sizes, batch=batch, seq_len=seq_len) for c in self.components)
         return value_and_output + weights_times_value + logits
 
-    def reference(
+    def weights(
         self,
         p: Tensors,
         x: Array,
@@ -129,7 +141,20 @@ class Attention(Mixer):
             for c in self.components
         ]
         mixed = mix(logits, p.get("alpha"))
-        weights = masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
+        if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+            mixed = mixed + p["position_bias"]
+        return masked_softmax(mixed, attention_mask(x.shape[1], padding_mask, causal))
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        weights = self.weights(p, x, sizes, padding_mask=padding_mask, causal=causal)
         value = zero_padded(project(x, p["value"], p.get("value_bias")), padding_mask)
         heads = np.einsum(
             "bhlm,bmhk->blhk",

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from inspect import get_annotations
 from pathlib import Path
 
-from synthbench.errors import NotationError, SynthbenchError, UnknownNameError
+from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, shown
 from synthbench.mixers.attention import Component
 from synthbench.mixers.base import Mixer
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
@@ -95,7 +95,10 @@ def known() -> dict[str, type[Mixer] | type[Component]]:
         for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
             try:
                 register(point.load())
-            except Exception as error:  # another's package may fail in any way of its own
+            except KeyboardInterrupt:
+                _entry_points_read = False
+                raise
+            except BaseException as error:  # another's package may fail in any way, and even exit
                 _entry_points_read = False  # so that the next call tells it again
                 raise SynthbenchError(
                     f"entry point {point.name!r} = {point.value!r} in group {ENTRY_POINT_GROUP} "
@@ -139,17 +142,21 @@ def register(cls: type[Mixer]) -> type[Mixer]:
     """
     name = getattr(cls, "name", None)
     if not (isinstance(cls, type) and issubclass(cls, Mixer)):
-        raise NotationError(f"register takes a subclass of synthbench.Mixer, got {cls!r}")
+        raise NotationError(f"register takes a subclass of synthbench.Mixer, got {shown(cls)}")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_]\w*", name):
         raise NotationError(
-            f"{cls.__name__}.name is {name!r}; give it a lower-case name like 'fnet', "
+            f"{cls.__name__}.name is {shown(name)}; give it a lower-case name like 'fnet', "
             "which stands in notation, records and tables"
         )
-    if not (cls.label is None or re.fullmatch(r"[A-Za-z_]\w*", cls.label)):
+    label: object = cls.label  # whatever another's class holds
+    if not (label is None or (isinstance(label, str) and re.fullmatch(r"[A-Za-z_]\w*", label))):
         raise NotationError(
-            f"{cls.__name__}.label is {cls.label!r}; give it a label like 'FNet', which stands in "
+            f"{cls.__name__}.label is {shown(label)}; give it a label like 'FNet', which stands in "
             "notation and tables, or none"
         )
+    for method in ("parameters", "torch", "jax"):
+        if not callable(getattr(cls, method)):
+            raise NotationError(f"{cls.__name__}.{method} is no method; write def {method}(...)")
     if cls.parameters is Mixer.parameters:
         raise NotationError(f"{cls.__name__} has no parameters(); return {{}} if it has none")
     if cls.torch is Mixer.torch and cls.jax is Mixer.jax:
@@ -164,11 +171,12 @@ def register(cls: type[Mixer]) -> type[Mixer]:
             "write @dataclass(frozen=True) above it, so that they are its options"
         )
     for other in (*CATALOG.values(), *_plugins.values()):
-        names = {other.name, other.label, *(a for a, n in ALIASES.items() if n == other.name)}
-        if other.name != name and cls.label in names - {None}:
+        labels = {other.label, *(a for a, n in ALIASES.items() if n == other.name)} - {None}
+        clash = "label" if cls.label in {other.name, *labels} else "name" if name in labels else ""
+        if other.name != name and clash:
             raise NotationError(
-                f"mixer label {cls.label!r} is taken by {other.__module__}.{other.__qualname__}; "
-                f"give {cls.__name__} another label"
+                f"mixer {clash} {getattr(cls, clash)!r} is taken by "
+                f"{other.__module__}.{other.__qualname__}; give {cls.__name__} another {clash}"
             )
     taken = CATALOG.get(name) or _plugins.get(name)
     same = taken is not None and (taken.__module__, taken.__qualname__) == (
@@ -200,10 +208,13 @@ def load_plugin(module_name: str) -> list[type[Mixer]]:
         sys.path.insert(0, here)
     try:
         module = importlib.import_module(module_name)
-    except Exception as error:  # a plug-in may fail in any way of its own
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # a plug-in may fail in any way of its own, and even exit
+        problem = f"{type(error).__name__}: {error}".removesuffix(": ")
         raise SynthbenchError(
-            f"plug-in {module_name!r} cannot be imported: {type(error).__name__}: {error}; it is "
-            f"looked for on the Python path and in {here}"
+            f"plug-in {module_name!r} cannot be imported: {problem}; it is looked for on the "
+            f"Python path and in {here}"
         ) from error
     classes = [
         value

@@ -13,6 +13,9 @@ from synthbench.mixers.attention import Component, add_bias, project
 from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.options import require_choice, require_positive
+from synthbench.mixers.whole import factor_pairs, listed
+
+LARGEST_SEARCHED = 10**12  # a length whose factors are found at once
 
 
 @dataclass(frozen=True)
@@ -40,12 +43,17 @@ class FactorizedDense(Component):
         N = sizes.max_len
         a, b = self.a, self.b
         if a is None and b is None:
+            if N > LARGEST_SEARCHED:
+                raise ShapeError(
+                    f"factorized_dense: max_len {N} is too long to look for its factors; "
+                    "give a and b"
+                )
             a = next(f for f in range(isqrt(N), 0, -1) if N % f == 0)
         a = N // b if a is None and b is not None else a
         assert a is not None
         b = N // a if b is None else b
         if a * b != N:
-            pairs = ", ".join(f"{f} x {N // f}" for f in range(1, isqrt(N) + 1) if N % f == 0)
+            pairs = listed([f"{f} x {g}" for f, g in factor_pairs(N)])
             raise ShapeError(
                 f"factorized_dense: a {self.a} and b {self.b} do not multiply to max_len {N}; "
                 f"use a pair of {pairs}"

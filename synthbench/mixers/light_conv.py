@@ -76,6 +76,22 @@ class GatedConvolution(Mixer):
         maps = 2 * d * d + d * d + (d * d if self.layout == "mesh" else 0)
         return 2 * batch * seq_len * (maps + d * self.width)
 
+    def gated(self, p: Tensors, x: Array, padding_mask: Array | None) -> Array:
+        """U = GLU(X input) [B,L,d], zero at padded positions."""
+        first, gate = np.split(add_bias(x @ p["input"], p.get("input_bias")), 2, axis=-1)
+        return zero_padded(first * sigmoid(gate), padding_mask)
+
+    def weights(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        return self.kernel(p, self.gated(p, x, padding_mask)).swapaxes(1, 2)
+
     def reference(
         self,
         p: Tensors,
@@ -85,8 +101,7 @@ class GatedConvolution(Mixer):
         padding_mask: Array | None = None,
         causal: bool = False,
     ) -> Array:
-        first, gate = np.split(add_bias(x @ p["input"], p.get("input_bias")), 2, axis=-1)
-        u = zero_padded(first * sigmoid(gate), padding_mask)
+        u = self.gated(p, x, padding_mask)
         kernel = self.kernel(p, u)
         kernel = np.broadcast_to(kernel, (*u.shape[:2], *kernel.shape[2:]))
         window = windows(split_heads(u, self.groups(sizes)), self.width, causal)  # [B,L,H,c,K]

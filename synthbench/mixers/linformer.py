@@ -25,6 +25,8 @@ class Linformer(Mixer):
         "K' = key_projection[:L]^T X key, V' = value_projection[:L]^T X value"
     )
     source: ClassVar[str] = "Wang et al. 2020 (arXiv 2006.04768), eq. 7"
+    # Compressed before they are projected, keys and values need no projection of all positions.
+    needed_share: ClassVar[float] = 0.5
 
     rank: int = 32
     sharing: str = "none"  # none, or kv: one projection for keys and values
@@ -65,7 +67,7 @@ class Linformer(Mixer):
         attend = 2 * 2 * batch * seq_len * self.rank * channels
         return projections + compress + attend
 
-    def reference(
+    def weights(
         self,
         p: Tensors,
         x: Array,
@@ -75,13 +77,24 @@ class Linformer(Mixer):
         causal: bool = False,
     ) -> Array:
         self.check(sizes, causal=causal)
-        L = x.shape[1]
         query = project(x, p["query"]) * sizes.head_dim**-0.5
         key = zero_padded(project(x, p["key"]), padding_mask)
+        compress = p["key_projection"][: x.shape[1]]
+        key = np.einsum("bmhk,mr->brhk", key, compress, optimize=True)
+        return softmax(np.einsum("blhk,brhk->bhlr", query, key, optimize=True), axis=-1)
+
+    def reference(
+        self,
+        p: Tensors,
+        x: Array,
+        sizes: Sizes,
+        *,
+        padding_mask: Array | None = None,
+        causal: bool = False,
+    ) -> Array:
+        weights = self.weights(p, x, sizes, padding_mask=padding_mask, causal=causal)
         value = zero_padded(project(x, p["value"]), padding_mask)
-        value_projection = p[self.value_projection_name][:L]
-        key = np.einsum("bmhk,mr->brhk", key, p["key_projection"][:L], optimize=True)
-        value = np.einsum("bmhk,mr->brhk", value, value_projection, optimize=True)
-        weights = softmax(np.einsum("blhk,brhk->bhlr", query, key, optimize=True), axis=-1)
+        compress = p[self.value_projection_name][: x.shape[1]]
+        value = np.einsum("bmhk,mr->brhk", value, compress, optimize=True)
         heads = np.einsum("bhlr,brhk->blhk", weights, value, optimize=True)
         return np.einsum("blhk,hkd->bld", heads, p["output"], optimize=True)

@@ -5,7 +5,8 @@
     term    := name [ "(" option = value { "," option = value } ")" ]
 
 A name is a label (V, R, Fix, FR, D, FD) or a full name (dot_product, linformer). A value is a whole
-number, a decimal, true, false, or a word, bare or quoted. `mixing` and `bias` belong to the whole
+number, a decimal, true, false, or a word, bare or quoted; a bare `none` is None for an option that
+may be None, and a word for any other. `mixing` and `bias` belong to the whole
 mixture and may stand at any of its components. The canonical form prints labels, and options that
 differ from their default, in the order of their declaration.
 """
@@ -13,18 +14,25 @@ differ from their default, in the order of their declaration.
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 from typing import Any
 
-from synthbench.errors import NotationError, UnknownNameError
+from synthbench.errors import NotationError, UnknownNameError, shown
 from synthbench.mixers import catalog
 from synthbench.mixers.attention import Attention, Component
 from synthbench.mixers.base import Mixer
 
-TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE]-?\d+)?)"
+TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
 FRAME_OPTIONS = ("mixing", "bias")
-WORDS = {"true": True, "false": False, "none": None, "null": None}
+BOOLEANS = {"true": True, "false": False}
+NONES = ("none", "null")
+EXCERPT = 30  # characters shown before and after a mistake in a long variant
+
+
+class _Word(str):
+    """A bare word, which may mean None."""
 
 
 def parse(text: str) -> Mixer:
@@ -67,7 +75,7 @@ def _format_value(value: Any) -> str:
     if not isinstance(value, str):
         return str(value)
     match = TOKEN.fullmatch(value)
-    if match and match["word"] == value and value.lower() not in WORDS:
+    if match and match["word"] == value and value.lower() not in (*BOOLEANS, *NONES):
         return value
     for quote in ('"', "'"):
         if quote not in value:
@@ -80,6 +88,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.whole = f"variant {shown(text)}"
         self.tokens: list[tuple[str, str, int]] = []  # kind, text, position
         position = 0
         end = len(text.rstrip())
@@ -87,7 +96,9 @@ class _Parser:
             match = TOKEN.match(text, position)
             if match is None:
                 position += len(text[position:]) - len(text[position:].lstrip())
-                raise self.error(f"unexpected {text[position]!r}", position)
+                opened = text[position] in "\"'"
+                problem = "opens a quote that is not closed" if opened else "is unexpected"
+                raise self.error(f"{text[position]!r} {problem}", position)
             kind = match.lastgroup or "sign"
             self.tokens.append((kind, match[kind], match.start(kind)))
             position = match.end()
@@ -96,19 +107,28 @@ class _Parser:
 
     def error(self, problem: str, position: int | None = None) -> NotationError:
         where = self.tokens[self.next][2] if position is None else position
+        here = self.whole
+        if len(self.text) > 4 * EXCERPT:
+            begin, end = max(0, where - EXCERPT), where + EXCERPT
+            left, right = "..." * (begin > 0), "..." * (end < len(self.text))
+            here = f"variant {left}{self.text[begin:end]!r}{right} ({len(self.text)} characters)"
         return NotationError(
-            f"variant {self.text!r}: {problem} at character {where + 1}; "
+            f"{here}: {problem} at character {where + 1}; "
             "write it like V, FR(rank=32)+V or linformer(rank=32)"
         )
+
+    def unexpected(self, expected: str) -> NotationError:
+        """The error that the next token is not what it should be."""
+        got = self.tokens[self.next][1] or "the end"
+        return self.error(f"expected {expected}, got {shown(got)}")
 
     def peek(self, *signs: str) -> bool:
         kind, text, _ = self.tokens[self.next]
         return kind == "sign" and text in signs
 
-    def take(self, sign: str) -> None:
+    def take(self, sign: str, *others: str) -> None:
         if not self.peek(sign):
-            got = self.tokens[self.next][1] or "the end"
-            raise self.error(f"expected {sign!r}, got {got!r}")
+            raise self.unexpected(" or ".join(map(repr, (sign, *others))))
         self.next += 1
 
     def variant(self) -> Mixer:
@@ -124,24 +144,24 @@ class _Parser:
                 break
             self.take("+")
         if grouped:
-            self.take(")")
+            self.take(")", "+")
             if self.peek("("):
                 self.merge(frame, self.options())
         if self.tokens[self.next][0] != "end":
-            raise self.error(f"unexpected {self.tokens[self.next][1]!r}")
+            raise self.unexpected("the end" if grouped else "'+' or the end")
         return self.assemble(parts, frame)
 
     def merge(self, frame: dict[str, Any], more: dict[str, Any]) -> None:
         for option, value in more.items():
             if option not in FRAME_OPTIONS:
                 raise NotationError(
-                    f"variant {self.text!r}: a mixture has no option {option!r}. "
+                    f"{self.whole}: a mixture has no option {shown(option)}. "
                     f"Known: {', '.join(FRAME_OPTIONS)}"
                 )
             if frame.setdefault(option, value) != value:
                 raise NotationError(
-                    f"variant {self.text!r}: {option} is given as {frame[option]!r} and as "
-                    f"{value!r}; it belongs to the whole mixture, give it once"
+                    f"{self.whole}: {option} is given as {shown(frame[option])} and "
+                    f"as {shown(value)}; it belongs to the whole mixture, give it once"
                 )
 
     def assemble(self, parts: list[Mixer | Component], frame: dict[str, Any]) -> Mixer:
@@ -151,12 +171,12 @@ class _Parser:
         mixer = next(part for part in parts if isinstance(part, Mixer))
         if frame:
             raise NotationError(
-                f"variant {self.text!r}: {', '.join(frame)} belongs to a mixture, and {mixer.name} "
+                f"{self.whole}: {', '.join(frame)} belongs to a mixture, and {mixer.name} "
                 f"is none; write its own options as {mixer.name}(...)"
             )
         if len(parts) > 1:
             raise NotationError(
-                f"variant {self.text!r}: {mixer.name} is a whole mixer and cannot stand in a sum; "
+                f"{self.whole}: {mixer.name} is a whole mixer and cannot stand in a sum; "
                 f"these can: {', '.join(c.label or n for n, c in catalog.COMPONENTS.items())}"
             )
         return mixer
@@ -164,7 +184,7 @@ class _Parser:
     def term(self) -> tuple[Mixer | Component, dict[str, Any]]:
         kind, name, _ = self.tokens[self.next]
         if kind != "word":
-            raise self.error(f"expected the name of a mixer, got {name or 'the end'!r}")
+            raise self.unexpected("the name of a mixer")
         self.next += 1
         cls = catalog.find(name)
         options = self.options() if self.peek("(") else {}
@@ -175,42 +195,67 @@ class _Parser:
     def options(self) -> dict[str, Any]:
         self.take("(")
         options: dict[str, Any] = {}
-        while not self.peek(")"):
+        more = not self.peek(")")
+        while more:
             kind, name, _ = self.tokens[self.next]
             if kind != "word":
-                raise self.error(f"expected an option like rank=32, got {name or 'the end'!r}")
+                raise self.unexpected("an option like rank=32")
             self.next += 1
             self.take("=")
             if name in options:
-                raise self.error(f"option {name!r} is given twice")
+                raise self.error(f"option {shown(name)} is given twice")
             options[name] = self.value()
-            if not self.peek(")"):
-                self.take(",")
+            more = not self.peek(")")
+            if more:
+                self.take(",", ")")
         self.take(")")
         return options
 
     def value(self) -> Any:
         kind, text, _ = self.tokens[self.next]
         if kind in ("sign", "end"):
-            raise self.error(f"expected a value, got {text or 'the end'!r}")
-        self.next += 1
+            raise self.unexpected("a value")
+        value: Any = text
         if kind == "number":
-            return int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-        return WORDS.get(text.lower(), text) if kind == "word" else text
+            value = self.number(text)
+        if kind == "word":
+            word = text.lower()
+            value = BOOLEANS[word] if word in BOOLEANS else _Word(text)
+        self.next += 1
+        return value
+
+    def number(self, text: str) -> int | float:
+        try:
+            value = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
+        except ValueError:  # more digits than Python reads
+            raise self.error(f"a number of {len(text)} digits is too long") from None
+        if isinstance(value, float) and not math.isfinite(value):
+            raise self.error(f"{shown(text)} is no finite number")
+        return value
 
     def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
         """Check the options against the declared ones and the types of their defaults."""
-        defaults = {f.name: f.default for f in dataclasses.fields(cls) if f.name != "components"}
+        declared = {f.name: f for f in dataclasses.fields(cls) if f.name != "components"}
         for option, value in options.items():
-            if option not in defaults:
+            if option not in declared:
                 owner = getattr(cls, "label", None) or getattr(cls, "name", cls.__name__)
-                raise UnknownNameError(f"option of {owner}", option, defaults)
-            default = defaults[option]
-            fits = default is None or type(value) is type(default)
+                of_frame = FRAME_OPTIONS if issubclass(cls, Component) else ()
+                raise UnknownNameError(f"option of {owner}", option, {*declared, *of_frame})
+            options[option] = value = _resolved(value, declared[option])
+            default = declared[option].default
+            fits = default is None or value is None or type(value) is type(default)
             if not fits and not (isinstance(default, float) and type(value) is int):
                 raise NotationError(
-                    f"variant {self.text!r}: {option}={value!r} is of type "
+                    f"{self.whole}: {option}={shown(value)} is of type "
                     f"{type(value).__name__}; expected {type(default).__name__}, "
                     f"like {option}={_format_value(default)}"
                 )
         return options
+
+
+def _resolved(value: Any, field: dataclasses.Field[Any]) -> Any:
+    """A value as its option means it: a bare `none` is None where the option may be None."""
+    if not isinstance(value, _Word):
+        return value
+    may_be_none = field.default is None or re.search(r"\b(None|Optional)\b", str(field.type))
+    return None if may_be_none and value.lower() in NONES else str(value)

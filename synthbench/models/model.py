@@ -1,45 +1,81 @@
 """What each model is, with no framework imported: a stack around a mixer, or the bare mixer.
 
-    mixer      Y = mixer(X); X [B,L,d] is given, and Y is read as logits over d classes
-    encoder    embedding + positions, pre-norm blocks, final norm, logits tied to the embedding
-    decoder    the same, every mixer causal
+    mixer            Y = mixer(X); X [B,L,d] is given, and Y is read as logits over d classes
+    encoder          embedding + positions, pre-norm blocks, final norm, logits tied to embedding
+    decoder          the same, every mixer causal
+    classifier       an encoder whose outputs are averaged over the real tokens, times `labels`
+    encoder_decoder  an encoder of the source; a decoder of the target, whose blocks also attend to
+                     the encoder's outputs, by dot product whatever the mixer; one embedding
 
-A block: x = x + mixer(norm(x)), then x = x + relu(norm(x) up + up_bias) down + down_bias.
+A block: x = x + mixer(norm(x)), then x = x + cross(norm(x), source) in the decoder of two, then
+x = x + relu(norm(x) up + up_bias) down + down_bias.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
+from typing import Any
 
 from synthbench.errors import NotationError, ShapeError
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
-from synthbench.mixers.initializers import ONES, ZEROS, Normal, xavier
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import (
+    Array,
+    Mixer,
+    Parameter,
+    Sizes,
+    Tensors,
+    checked,
+    declared_by,
+    flops_of,
+)
+from synthbench.mixers.initializers import ZEROS, Normal, xavier
+from synthbench.models import layers
+from synthbench.models.layers import CrossAttention, prefixed
+from synthbench.models.positions import BUCKETS
+from synthbench.models.reference import reference
+from synthbench.models.style import PLAIN, Style
 
-KINDS = ("mixer", "encoder", "decoder")
-NORM_EPSILON = 1e-5
+KINDS = ("mixer", "encoder", "decoder", "classifier", "encoder_decoder")
+
+
+@dataclass(frozen=True)
+class Stack:
+    """One of the model's stacks: where its names stand, and what its blocks hold."""
+
+    prefix: str  # "" or "encoder." or "decoder."
+    causal: bool
+    cross: bool = False  # whether its blocks attend to another stack
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model around one mixer; `feed_forward` and `vocabulary` belong to the stacks."""
+    """A model around one mixer; all but `kind`, `mixer` and `sizes` belong to the stacks."""
 
     kind: str
     mixer: Mixer
     sizes: Sizes
-    layers: int = 1
+    layers: int = 1  # of each stack
     feed_forward: int | None = None  # default 4 d_model
     vocabulary: int | None = None
-    causal: bool | None = None  # default: only the decoder is
+    causal: bool | None = None  # default: only a decoder is
+    style: Style = PLAIN
+    cross_heads: int | None = None  # encoder_decoder; default: the mixer's
+    cross_head_dim: int | None = None
+    target_len: int | None = None  # encoder_decoder: tokens of the target, at most max_len
+    labels: int | None = None  # classifier
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise NotationError(f"model {self.kind!r} not known. Known: {', '.join(KINDS)}")
         if self.kind == "mixer" and self.layers != 1:
             raise ShapeError(f"a bare mixer has one layer, got layers {self.layers}")
-        if self.is_stack and self.vocabulary is None:
-            raise ShapeError(f"model {self.kind} needs a vocabulary size, like vocabulary: 32000")
+        for what, kinds, like in (
+            ("vocabulary", KINDS[1:], 32000),
+            ("target_len", ("encoder_decoder",), 128),
+            ("labels", ("classifier",), 4),
+        ):
+            if self.kind in kinds and getattr(self, what) is None:
+                raise ShapeError(f"model {self.kind} needs {what}, like {what}: {like}")
         if self.is_stack and self.feed_forward is None:
             object.__setattr__(self, "feed_forward", 4 * self.sizes.d_model)
         if self.causal is None:
@@ -51,95 +87,147 @@ class Model:
         return self.kind != "mixer"
 
     @property
+    def stacks(self) -> tuple[Stack, ...]:
+        """The stacks, in the order in which they run; none around a bare mixer."""
+        if self.kind == "encoder_decoder":
+            return Stack("encoder.", bool(self.causal)), Stack("decoder.", True, cross=True)
+        return (Stack("", bool(self.causal)),) if self.is_stack else ()
+
+    @property
     def classes(self) -> int:
         """How many classes the outputs are logits over."""
-        return self.vocabulary if self.is_stack and self.vocabulary else self.sizes.d_model
+        found = {"mixer": self.sizes.d_model, "classifier": self.labels}.get(
+            self.kind, self.vocabulary
+        )
+        assert found is not None
+        return found
+
+    def targets_of(self, seq_len: int) -> tuple[int, ...]:
+        """The shape of one example's targets: a class a token, or one of the whole."""
+        return () if self.kind == "classifier" else (self.target_len or seq_len,)
+
+    @property
+    def has_position_bias(self) -> bool:
+        """Whether the mixer's logits get a bias by distance: only attention has logits."""
+        relative = self.is_stack and self.style.positions == "relative"
+        return relative and isinstance(self.mixer, Attention)
+
+    @property
+    def cross(self) -> CrossAttention:
+        """The attention of the decoder on the encoder's outputs."""
+        heads = self.cross_heads or self.sizes.heads
+        default = self.sizes.head_dim if self.cross_heads is None else self.sizes.d_model // heads
+        return CrossAttention(self.sizes.d_model, heads, self.cross_head_dim or default)
+
+    @property
+    def needed_share(self) -> float:
+        """The share of `flops` that no exact implementation can do without.
+
+        A causal product counts in full, and half of it is hidden.
+        """
+        causal = bool(self.causal) or any(stack.causal for stack in self.stacks)
+        return self.mixer.needed_share * (0.5 if causal else 1.0)
 
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
-        self.mixer.check(self.sizes, causal=bool(self.causal))
+        for causal in {bool(self.causal)} | {stack.causal for stack in self.stacks}:
+            checked(self.mixer, self.sizes, causal=causal)
+        if self.target_len is not None:
+            self.sizes.require_length(self.target_len)
 
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
-            return prefixed("mixer", self.mixer.parameters(self.sizes))
-        d = self.sizes.d_model
+            return prefixed("mixer", declared_by(self.mixer, self.sizes))
         declared = self.embedding_parameters()
-        for layer in range(self.layers):
-            declared |= prefixed(f"blocks.{layer}.mixer_norm", norm_parameters(d))
-            declared |= prefixed(f"blocks.{layer}.mixer", self.mixer.parameters(self.sizes))
-            declared |= prefixed(f"blocks.{layer}.feed_forward_norm", norm_parameters(d))
-            declared |= prefixed(f"blocks.{layer}.feed_forward", self.feed_forward_parameters())
-        return declared | prefixed("final_norm", norm_parameters(d))
+        for stack in self.stacks:
+            declared |= {f"{stack.prefix}{n}": p for n, p in self.stack_parameters(stack).items()}
+        return declared | self.label_parameters()
 
     def embedding_parameters(self) -> dict[str, Parameter]:
-        """Declare the token embedding, tied to the logits, and the positions."""
+        """Declare the token embedding, tied to the logits, and the learned positions."""
         d = self.sizes.d_model
         init = Normal(d**-0.5)
-        return {
-            "embedding": Parameter((self.classes, d), init),
-            "positions": Parameter((self.sizes.max_len, d), init),
-        }
+        assert self.vocabulary is not None
+        declared = {"embedding": Parameter((self.vocabulary, d), init)}
+        if self.style.positions == "learned":
+            declared["positions"] = Parameter((self.sizes.max_len, d), init)
+        return declared
+
+    def stack_parameters(self, stack: Stack) -> dict[str, Parameter]:
+        """Declare a stack's blocks, its final norm and its position bias."""
+        declared = self.bias_parameters()
+        for layer in range(self.layers):
+            declared |= prefixed(f"blocks.{layer}", self.block_parameters(stack))
+        return declared | prefixed("final_norm", self.norm_parameters())
+
+    def bias_parameters(self) -> dict[str, Parameter]:
+        """Declare the bias of each bucket of distances and head, where there is one."""
+        shape = (BUCKETS, self.sizes.heads)
+        return {"relative_bias": Parameter(shape, ZEROS)} if self.has_position_bias else {}
+
+    def block_parameters(self, stack: Stack) -> dict[str, Parameter]:
+        """Declare one block."""
+        declared = prefixed("mixer_norm", self.norm_parameters())
+        declared |= prefixed("mixer", declared_by(self.mixer, self.sizes))
+        if stack.cross:
+            declared |= prefixed("cross_norm", self.norm_parameters())
+            declared |= prefixed("cross", self.cross.parameters())
+        declared |= prefixed("feed_forward_norm", self.norm_parameters())
+        return declared | prefixed("feed_forward", self.feed_forward_parameters())
+
+    def norm_parameters(self) -> dict[str, Parameter]:
+        """Declare a norm of this model's style."""
+        return layers.norm_parameters(self.sizes.d_model, self.style.norm)
 
     def feed_forward_parameters(self) -> dict[str, Parameter]:
         """Declare the two-layer feed-forward of a block."""
         assert self.feed_forward is not None
-        d, f = self.sizes.d_model, self.feed_forward
-        return {
-            "up": Parameter((d, f), xavier(d, f)),
-            "up_bias": Parameter((f,), ZEROS),
-            "down": Parameter((f, d), xavier(f, d)),
-            "down_bias": Parameter((d,), ZEROS),
-        }
+        return layers.feed_forward_parameters(
+            self.sizes.d_model, self.feed_forward, self.style.bias
+        )
+
+    def label_parameters(self) -> dict[str, Parameter]:
+        """Declare the classifier's map to its labels."""
+        if self.kind != "classifier":
+            return {}
+        d, c = self.sizes.d_model, self.classes
+        return {"labels": Parameter((d, c), xavier(d, c)), "labels_bias": Parameter((c,), ZEROS)}
 
     def flops(self, *, batch: int, seq_len: int) -> int | None:
         """FLOPs of one forward pass; None where the mixer gives no formula.
 
         The embedding look-up counts nothing; the tied logits count as the product they are.
+        `seq_len` is that of the source where there are two sequences.
         """
-        mixer = self.mixer.flops(self.sizes, batch=batch, seq_len=seq_len)
-        if not self.is_stack or mixer is None:
-            return mixer
+        if not self.is_stack:
+            return flops_of(self.mixer, self.sizes, batch=batch, seq_len=seq_len)
         assert self.feed_forward is not None
-        tokens = 2 * batch * seq_len * self.sizes.d_model
-        return self.layers * (mixer + tokens * 2 * self.feed_forward) + tokens * self.classes
+        d, total, length = self.sizes.d_model, 0, seq_len
+        for stack in self.stacks:
+            length = self.target_len or seq_len if stack.cross else seq_len
+            mixer = flops_of(self.mixer, self.sizes, batch=batch, seq_len=length)
+            if mixer is None:
+                return None
+            block = mixer + 2 * 2 * batch * length * d * self.feed_forward
+            if stack.cross:
+                block += self.cross.flops(batch=batch, target_len=length, source_len=seq_len)
+            total += self.layers * block
+        return total + 2 * batch * (1 if self.kind == "classifier" else length) * d * self.classes
 
     def reference(self, p: Tensors, inputs: Array, padding_mask: Array | None = None) -> Array:
         """Outputs [B,L,classes] in NumPy, in the precision of the parameters.
 
-        `inputs` is X [B,L,d] for a bare mixer, token ids [B,L] for a stack.
+        `inputs` is X [B,L,d] for a bare mixer, token ids [B,L] for a stack, and source and target
+        side by side [B, L + target_len] for two. A classifier's outputs are [B,classes].
         """
+        return reference(self, p, inputs, padding_mask)
 
-        def mix(x: Array, name: str) -> Array:
-            own = {n.removeprefix(f"{name}."): v for n, v in p.items() if n.startswith(f"{name}.")}
-            return self.mixer.reference(
-                own, x, self.sizes, padding_mask=padding_mask, causal=bool(self.causal)
-            )
-
-        if not self.is_stack:
-            return mix(inputs, "mixer")
-        x = p["embedding"][inputs] + p["positions"][: inputs.shape[1]]
-        for layer in range(self.layers):
-            block = f"blocks.{layer}"
-            x = x + mix(norm(x, p, f"{block}.mixer_norm"), f"{block}.mixer")
-            hidden = norm(x, p, f"{block}.feed_forward_norm") @ p[f"{block}.feed_forward.up"]
-            hidden = np.maximum(hidden + p[f"{block}.feed_forward.up_bias"], 0)
-            x = x + hidden @ p[f"{block}.feed_forward.down"] + p[f"{block}.feed_forward.down_bias"]
-        return norm(x, p, "final_norm") @ p["embedding"].T
-
-
-def prefixed(prefix: str, declared: dict[str, Parameter]) -> dict[str, Parameter]:
-    """The same declarations, each name below `prefix`."""
-    return {f"{prefix}.{name}": parameter for name, parameter in declared.items()}
-
-
-def norm_parameters(d: int) -> dict[str, Parameter]:
-    """Declare a layer norm over d channels."""
-    return {"scale": Parameter((d,), ONES), "bias": Parameter((d,), ZEROS)}
-
-
-def norm(x: Array, p: Tensors, name: str) -> Array:
-    """Layer norm (Ba et al. 2016) over the last axis."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    variance = (centred**2).mean(axis=-1, keepdims=True)
-    return centred / np.sqrt(variance + NORM_EPSILON) * p[f"{name}.scale"] + p[f"{name}.bias"]
+    def split(self, tokens: Any) -> tuple[Any, ...]:
+        """What each stack reads of tokens, or of their mask: a second one, the last target_len."""
+        if self.kind != "encoder_decoder":
+            return (tokens,)
+        if tokens is None:
+            return None, None
+        assert self.target_len is not None
+        return tokens[:, : -self.target_len], tokens[:, -self.target_len :]

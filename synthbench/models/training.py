@@ -23,10 +23,14 @@ ADAM = Adam()
 
 
 def cross_entropy(logits: Array, targets: Array, padding_mask: Array | None = None) -> float:
-    """Mean over the real tokens of -log softmax(logits)[target]; logits [B,L,C], targets [B,L]."""
+    """Mean of -log softmax(logits)[target]; logits [B,L,C] and targets [B,L], or [B,C] and [B].
+
+    Only targets that are real tokens count: the last of the mask, where it is longer.
+    """
     shifted = logits - logits.max(axis=-1, keepdims=True)
     log_sum = np.log(np.exp(shifted).sum(axis=-1))
     losses = log_sum - np.take_along_axis(shifted, targets[..., None], axis=-1)[..., 0]
-    if padding_mask is None:
+    if padding_mask is None or targets.ndim == 1:
         return float(losses.mean())
-    return float((losses * padding_mask).sum() / padding_mask.sum())
+    weights = padding_mask[:, -targets.shape[1] :]
+    return float((losses * weights).sum() / weights.sum())

@@ -27,7 +27,8 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     activation_bytes, planned_bytes, predicted_bytes, predicted_tool, parameters, constants,
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
-    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds.
+    parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds,
+    built_form (None where the record does not tell), choices (the kernels it chose, "" for none).
     `replica` 1 marks the A/A twins of the baseline.
     Where a cell of a round was recorded twice (a resumed run), the later record counts.
     """
@@ -49,7 +50,7 @@ def pool_rounds(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _typed(frame: pd.DataFrame) -> pd.DataFrame:
     """Give each column its type; without this, one missing value makes whole numbers inexact."""
-    types = dict.fromkeys(_COUNTS, "Int64") | dict.fromkeys(_FLOATS, "float64")
+    types = dict.fromkeys(COUNTS, "Int64") | dict.fromkeys(FLOATS, "float64")
     return frame.astype(types).infer_objects()
 
 
@@ -81,6 +82,8 @@ def _row(record: Record) -> dict[str, Any]:
         "declared_parameters": measured.declared_parameters,
         "samples": 0,
         "warnings": "; ".join(measured.warnings),
+        "built_form": measured.form,
+        "choices": ", ".join(measured.choices),
     }
     if timing is not None:
         row |= {name: getattr(timing, name) for name in TIMES[1:]}
@@ -123,17 +126,18 @@ def _rates(times: dict[str, Any]) -> dict[str, float]:
     return {"steps_per_second": 1 / median, "half_width_percent": 50 * width / median}
 
 
-_COUNTS = (
+COUNTS = (
     "peak_bytes", "parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes",
     "planned_bytes", "predicted_bytes", "parameters", "constants", "declared_parameters", "flops",
     "traced_flops",
 )  # fmt: skip
-_FLOATS = (
+FLOATS = (
     *TIMES, "low_seconds", "high_seconds", "steps_per_second", "half_width_percent",
     "compiler_flops", "parity_forward", "parity_gradient", "parity_tolerance",
     "parity_gradient_tolerance", "wall_seconds",
 )  # fmt: skip
 _COLUMNS = (
-    *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *_FLOATS, *_COUNTS,
+    *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *FLOATS, *COUNTS,
     "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed", "warnings",
+    "built_form", "choices",
 )  # fmt: skip

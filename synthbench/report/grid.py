@@ -16,7 +16,7 @@ from synthbench.measure.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.frame import pool_rounds, record_frame
 from synthbench.report.table import Marked, Value
-from synthbench.suites.cell import Cell
+from synthbench.suites.cell import MODEL_FIELDS, Cell
 
 FRAMEWORKS = ("torch", "jax")
 MODES = ("forward", "train")
@@ -28,6 +28,7 @@ NO_CELL = "no cell"  # the run has no such cell
 # suite, and then tells the rows of a table apart.
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
 _BY_LENGTH = ("max_len",)  # a field that may follow the length, and then tells nothing more
+_BY_VARIANT = ("heads", "head_dim")  # may be a variant's own
 _TIMES = ("steps_per_second", "median_seconds")  # what is marked where something disturbed it
 
 NORMAL_95 = 1.959964  # half of a 95% interval, in standard errors
@@ -78,7 +79,9 @@ class Grid:
         for cell in self._cells.values():
             for name in fields:
                 length = cell.seq_len if name in _BY_LENGTH else None
-                place = (name, cell.framework, length)
+                variant = cell.variant if name in _BY_VARIANT else None
+                label = cell.label if name in MODEL_FIELDS else None
+                place = (name, cell.framework, length, variant, label)
                 values.setdefault(place, set()).add(getattr(cell, name))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]

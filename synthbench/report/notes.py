@@ -9,7 +9,7 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
-from synthbench.record import Ceiling, RunInfo
+from synthbench.record import Ceiling, Record, RunInfo
 from synthbench.report.grid import Grid
 from synthbench.report.noise import Noise, noise_of
 from synthbench.report.table import MARK
@@ -32,7 +32,8 @@ class Context:
 def context_of(run: Run, grid: Grid) -> Context:
     """Read the context from run.json and from the cells themselves."""
     cells = list({record.id: record.cell for record in run.records}.values())
-    lines = [_model(cells), *_setting(grid), _machine(run.info), _software(run.info)]
+    model = _model(cells, _built(run.records))
+    lines = [model, *_setting(grid), _machine(run.info), _software(run.info)]
     rounds = len({record.round for record in run.records})
     times = len(run.info.resumed)
     sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
@@ -50,24 +51,31 @@ def context_of(run: Run, grid: Grid) -> Context:
         lines.append(
             f"Marked {MARK}: something disturbed the cell while it was timed, see warnings."
         )
-    baseline = _canonical(str(run.info.settings.get("baseline", "V")))
+    baseline = named(str(run.info.settings.get("baseline", "V")))
     return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
 
 
 def variant_order(info: RunInfo) -> list[str]:
     """The variants in the order of the suite, then those every suite knows."""
     asked = info.settings.get("axes", {}).get("variant", [])
-    return list(dict.fromkeys(map(_canonical, [*map(str, asked), *SHOWCASE])))
+    return list(dict.fromkeys(map(named, [*map(str, asked), *SHOWCASE])))
 
 
-def _canonical(variant: str) -> str:
+def named(variant: str) -> str:
+    """The canonical notation of a variant, or its text as it is where that cannot be read."""
     try:
         return canonical(variant)
     except SynthbenchError:  # of a plug-in that is not loaded to read results
         return variant
 
 
-def _model(cells: list[Cell]) -> str:
+def _built(records: Iterable[Record]) -> str:
+    """In parentheses, which forms were built where `auto` was asked for, as far as records tell."""
+    forms = {r.measurements.form for r in records if r.cell.form == "auto"} - {None}
+    return f" (built: {_either(forms)})" if forms else ""
+
+
+def _model(cells: list[Cell], built: str) -> str:
     """Model, sizes, dtype and way of running, as the cells have them."""
     if not cells:
         return "No record yet."
@@ -82,7 +90,7 @@ def _model(cells: list[Cell]) -> str:
     parts = [
         f"model {values('model')}", f"d_model {values('d_model')}", f"heads {values('heads')}",
         f"head_dim {head_dim}", f"max_len {max_len}", f"batch {values('batch')}",
-        values("dtype"), f"form {values('form')}",
+        values("dtype"), f"form {values('form')}{built}",
     ]  # fmt: skip
     if any(cell.model != "mixer" for cell in cells):
         names = ("layers", "feed_forward", "vocabulary")

@@ -8,6 +8,7 @@ from functools import partial
 from synthbench.report.audits import cost, parity, train_flops
 from synthbench.report.break_even import break_even, has_pairs
 from synthbench.report.disturbed import warnings
+from synthbench.report.forms import choices, forms
 from synthbench.report.grid import Grid, Key
 from synthbench.report.layout import Row, at_longest, by_length, first_known, key_columns, place
 from synthbench.report.memory import memory_parts
@@ -27,10 +28,11 @@ PHASES = ("build_seconds", "compile_seconds", "first_step_seconds", "median_seco
 
 
 def make_tables(run: Run) -> list[Table]:
-    """Every table of a run, in the order in which they are shown."""
+    """Every table of a run, in the order in which they are shown; those it has nothing for not."""
     grid = Grid(run.records, variant_order(run.info))
     context = context_of(run, grid)
-    return [make(grid, context) for make in TABLES.values()]
+    made = [make(grid, context) for make in TABLES.values()]
+    return [table for table in made if table is not None]
 
 
 def summary(grid: Grid, context: Context, *, mode: str) -> Table:
@@ -163,10 +165,11 @@ def outcomes(grid: Grid, context: Context) -> Table:
     return Table("outcomes", title, note, context.shared, tuple(columns), rows)
 
 
-TABLES: dict[str, Callable[[Grid, Context], Table]] = {
+TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "train": partial(summary, mode="train"),
     "forward": partial(summary, mode="forward"),
     "ratios": ratios,
+    "forms": forms,
     "speed": speed,
     "utilisation": utilisation,
     "memory": memory,
@@ -176,6 +179,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table]] = {
     "train_flops": train_flops,
     "frameworks": frameworks,
     "parity": parity,
+    "choices": choices,
     "phases": phases,
     "warnings": warnings,
     "outcomes": outcomes,

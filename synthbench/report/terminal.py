@@ -65,8 +65,11 @@ def _print_part(
 
     shown = RichTable(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, header_style="bold")
     previous = None
+    longest = {i: max(len(row[i]) for row in cells) for i in part}
+    fits = sum(width + PADDING for width in longest.values()) <= console.width
     for i in part:
         column = table.columns[i]
+        wraps = is_text(column) and not column.is_key and not fits
         starts_group = column.group and column.group != previous
         previous = column.group
         heading = [*column.group.split(), column.label] if starts_group else [column.label]
@@ -74,7 +77,7 @@ def _print_part(
             Text("\n".join(heading)),
             justify="left" if is_text(column) else "right",
             vertical="bottom",
-            no_wrap=max(len(row[i]) for row in cells) <= LONGEST_TEXT,
+            no_wrap=longest[i] <= LONGEST_TEXT and not wraps,
             overflow="fold",
         )
     for row in cells:

@@ -6,10 +6,32 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from synthbench.errors import ResultsError
 from synthbench.record import Record
 from synthbench.run.progress import Observer
-from synthbench.store import INFO, RECORDS, locked, read_run, set_damage_aside, write_info
+from synthbench.store import (
+    INFO,
+    RECORDS,
+    has_begun,
+    locked,
+    read_info,
+    read_run,
+    set_damage_aside,
+    write_info,
+)
 from synthbench.suites.plan import Plan
+
+
+def require_own(plan: Plan, run_dir: Path) -> None:
+    """Raise ResultsError where a folder holds a run of another suite, or one that is damaged."""
+    if not has_begun(run_dir):
+        return
+    suite = read_info(run_dir).suite
+    if suite != plan.suite:
+        raise ResultsError(
+            f"{run_dir} is a run of suite {suite}, not of {plan.suite}; give the --out of a run of "
+            f"{plan.suite}, or leave --resume out to begin one"
+        )
 
 
 def continue_run(
@@ -18,14 +40,14 @@ def continue_run(
     """The records a run has already; None where there is no run yet.
 
     Damaged lines are moved aside. Told to the observer: damage, a changed suite or environment,
-    and records that belong to no cell of the plan.
+    and records that belong to no cell of the plan. Raises ResultsError where it cannot be read.
     """
     records_path = run_dir / RECORDS
     begun = records_path.exists() and records_path.stat().st_size > 0
     if not (run_dir / INFO).exists() and not begun:
         return None
-    run = read_run(run_dir)
     with locked(run_dir):
+        run = read_run(run_dir)
         for damage in run.damaged:
             observer.note(f"{run_dir}: {damage}; moved aside, everything else is kept")
         run = set_damage_aside(run)

@@ -18,7 +18,7 @@ from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer, Silent
-from synthbench.run.resume import continue_run
+from synthbench.run.resume import continue_run, require_own
 from synthbench.store import append_record, create_run, locked, read_info, require_new, write_info
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import Plan, device_kind
@@ -57,10 +57,14 @@ def run_plan(
     `resume`, also where it holds something.
     """
     run_dir = Path(run_dir)
-    if not resume:
+    if resume:
+        require_own(plan, run_dir)
+    else:
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)
-    run = _Running(plan, summary, list(plugins), observer or Silent())
+    run = Running(plan, summary, list(plugins), observer or Silent())
+    for note in plan.notes:
+        run.observer.note(note)
     try:
         run.start_hosts()
         if plan.frameworks and not run.hosts:
@@ -101,8 +105,8 @@ def _info(plan: Plan, plugins: list[str], environment: dict[str, Any]) -> RunInf
     )
 
 
-class _Running:
-    """The state of one call of `run_plan`."""
+class Running:
+    """The state of one call of `run_plan`: hosts, parity checks and ceilings that cells share."""
 
     def __init__(
         self, plan: Plan, summary: Summary, plugins: list[str], observer: Observer
@@ -257,18 +261,7 @@ class _Running:
 
     def store(self, cell: Cell, number: int, started: str, reply: Reply, remaining: int) -> None:
         """Append a record and tell of it."""
-        measured = (reply.result or {}).get("measurements", {})
-        record = Record(
-            id=cell.id,
-            round=number,
-            cell=cell,
-            outcome=reply.outcome,
-            reason=reply.reason,
-            measurements=Measurements.model_validate(measured),
-            started=started,
-            wall_seconds=reply.wall_seconds,
-            host=reply.facts,
-        )
+        record = record_of(cell, number, started, reply)
         append_record(self.summary.run_dir, record)
         if record.outcome in SETTLED:
             self.settled.setdefault(cell.id, record)
@@ -277,6 +270,22 @@ class _Running:
         self.done += 1
         left = remaining * sum(self.spent) / len(self.spent) if self.spent else None
         self.observer.cell_finished(record, self.done, self.total, left)
+
+
+def record_of(cell: Cell, number: int, started: str, reply: Reply) -> Record:
+    """The record of a cell in a round, from the reply to its job."""
+    measured = (reply.result or {}).get("measurements", {})
+    return Record(
+        id=cell.id,
+        round=number,
+        cell=cell,
+        outcome=reply.outcome,
+        reason=reply.reason,
+        measurements=Measurements.model_validate(measured),
+        started=started,
+        wall_seconds=reply.wall_seconds,
+        host=reply.facts,
+    )
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:

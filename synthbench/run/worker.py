@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import TypeVar
@@ -121,10 +122,22 @@ def measure_cell(
         stable=steady.stable,
         dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )
+    measured.warnings += unchecked(measured)
     notes = count(step, measured, report)
     report("judging what was measured", measured)
-    measured.warnings += require_plausible(cell.mode, measured.timing, measured.flops, ceiling)
+    measured.warnings += require_plausible(
+        cell.mode, measured.timing, measured.flops, ceiling, needed_share=model.needed_share
+    )
     return measured, notes
+
+
+def unchecked(measured: Measurements) -> list[str]:
+    """A warning where a kernel was timed that the parity check did not come by."""
+    if measured.parity is None or measured.parity.forward is None:
+        return []
+    missing = [choice for choice in measured.choices if choice not in measured.parity.choices]
+    told = ", ".join(missing)
+    return [f"parity was checked with other kernels than: {told}"] if missing else []
 
 
 def foresee(
@@ -151,7 +164,8 @@ def measure_memory(
     seconds = timed(step, step.wait)
     if cell.device == "cpu":
         rise = mark.rise()
-        outputs = cell.batch * cell.seq_len * model.classes * np.dtype(np.float32).itemsize
+        targets = cell.batch * math.prod(model.targets_of(cell.seq_len))
+        outputs = targets * model.classes * np.dtype(np.float32).itemsize
         if rise == 0 and outputs >= SMALLEST_RISE_BYTES and not mark.zero_is_possible:
             raise ImplausibleError(
                 f"the resident set did not rise in a step whose outputs take {outputs} bytes"

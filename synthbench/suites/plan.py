@@ -5,14 +5,15 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, UnsupportedError
 from synthbench.mixers.notation import canonical
+from synthbench.mixers.whole import listed
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
-from synthbench.suites.settings import Settings
+from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
 
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
@@ -37,6 +38,7 @@ class Plan:
     settings: Settings
     cells: tuple[Cell, ...]
     skipped: tuple[Skip, ...]
+    notes: tuple[str, ...] = ()  # what a person should know before it runs
 
     @property
     def frameworks(self) -> tuple[Framework, ...]:
@@ -64,7 +66,9 @@ def make_plan(
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
     second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
-    the suite says. Raises UnknownNameError or NotationError for what cannot be read.
+    the suite says. A selection without the baseline, or a suite that has none and names none, is
+    noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
+    read, and for a baseline that the suite names and does not measure.
     """
     settings = suite.settings(device_kind(device))
     measure = settings.measure.model_copy(update={"force": force or settings.measure.force})
@@ -74,20 +78,31 @@ def make_plan(
     lengths = axes.seq_len if seq_lens is None else _lengths(seq_lens)
     if not (chosen and names and lengths):
         raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
-    twin_of = _canonical_or_same(settings.baseline) if settings.measure.has_twins else None
+    baseline, notes = _baseline(suite, settings, names, selected=variants is not None)
+    twin_of = baseline if settings.measure.has_twins else None
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
-    for seq_len, batch, dtype, form, mode, name, framework in itertools.product(
-        lengths, axes.batch, axes.dtype, axes.form, axes.mode, names, chosen
-    ):
+    models = settings.models or {"": settings.model}
+    own_sizes = {label: _mixer_sizes(suite, model.mixers) for label, model in models.items()}
+    for label, seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
+        models, lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form, axes.mode,
+        names, chosen,
+    ):  # fmt: skip
         for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
-            model = settings.model
+            model = models[label]
+            own = own_sizes[label].get(name, model)
+            two = model.kind == "encoder_decoder"
             cell = Cell(
                 variant=name, framework=framework, mode=mode, seq_len=seq_len, batch=batch,
-                model=model.kind, d_model=model.d_model, heads=model.heads,
-                head_dim=model.head_dim, max_len=model.max_len or seq_len, layers=model.layers,
-                feed_forward=model.feed_forward, vocabulary=model.vocabulary, dtype=dtype,
+                model=model.kind, d_model=model.d_model, heads=heads or own.heads,
+                head_dim=None if heads else own.head_dim, max_len=model.max_len or seq_len,
+                layers=model.layers, feed_forward=model.feed_forward, vocabulary=model.vocabulary,
+                norm=model.norm, positions=model.positions, bias=model.bias,
+                cross_heads=model.heads if two else None,
+                cross_head_dim=model.head_dim if two else None,
+                target_len=model.target_len, labels=model.labels, dtype=dtype,
                 device=device, form=form, compile=compiled, seed=settings.measure.seed,
+                label=label,
             )  # fmt: skip
             reason = why_impossible(cell)
             if reason is not None:
@@ -115,6 +130,7 @@ def make_plan(
         ),
         cells=tuple(cells.values()),
         skipped=tuple(skipped.values()),
+        notes=notes,
     )
 
 
@@ -166,11 +182,42 @@ def _in_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
     return _unique(names)
 
 
-def _canonical_or_same(baseline: str) -> str:
+def _mixer_sizes(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:
+    """The sizes by canonical notation."""
+    found: dict[str, MixerSizes] = {}
+    for variant, own in sizes.items():
+        try:
+            found[canonical(variant)] = own
+        except (NotationError, UnknownNameError, ShapeError) as error:
+            raise NotationError(f"{suite.source}: model.mixers.{variant}: {error}") from error
+    return found
+
+
+def _baseline(
+    suite: Suite, settings: Settings, names: Sequence[str], selected: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The baseline in canonical notation, and what is to be said of its absence from `names`."""
     try:
-        return canonical(baseline)
-    except (NotationError, UnknownNameError, ShapeError):  # of a plug-in that is not loaded
-        return baseline
+        baseline = canonical(settings.baseline)
+    except (NotationError, UnknownNameError, ShapeError) as error:
+        raise NotationError(f"{suite.source}: baseline: {error}") from error
+    if baseline in names:
+        return baseline, ()
+    measured = listed(names)
+    if selected:
+        return baseline, (
+            f"no ratios: the baseline {baseline} is not among the variants selected ({measured}); "
+            f"add it to them",
+        )
+    if "baseline" in settings.model_fields_set:
+        raise NotationError(
+            f"{suite.source}: baseline: {baseline} is not among axes.variant ({measured}); "
+            "add it there, or name one of them"
+        )
+    return baseline, (
+        f"no ratios: {suite.source} names no baseline, and {baseline} is not among its variants; "
+        "write baseline: with one of them",
+    )
 
 
 def _unique(names: Iterable[str]) -> tuple[str, ...]:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
+from synthbench.models.style import NormKind, PositionKind
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+Rounds = Annotated[int, Field(ge=1, le=10_000)]
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -26,6 +28,8 @@ class Axes(Section):
     framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = ("torch", "jax")
     mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("forward", "train")
     seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
+    heads: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] | None = None
+    """Of the mixer; None: as the model says."""
     batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1,)
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = ("float32",)
     form: Annotated[tuple[Form, ...], Field(min_length=1)] = ("auto",)
@@ -33,9 +37,20 @@ class Axes(Section):
     """None: torch eager, jax compiled."""
 
 
-class ModelSection(Section):
-    """The model around the mixer, the same in every cell."""
+class MixerSizes(Section):
+    """The heads of one variant, where they are not the model's."""
 
+    heads: PositiveInt
+    head_dim: PositiveInt | None = None  # None: d_model / heads
+
+
+class ModelSection(Section):
+    """The model around the mixer, the same in every cell.
+
+    With `preset`, every other key has the preset's value unless it is given.
+    """
+
+    preset: str | None = None
     kind: ModelKind = "mixer"
     d_model: PositiveInt
     heads: PositiveInt
@@ -44,12 +59,19 @@ class ModelSection(Section):
     feed_forward: PositiveInt | None = None  # None: 4 d_model
     vocabulary: PositiveInt | None = None
     max_len: PositiveInt | None = None  # None: the seq_len of each cell
+    norm: NormKind = "layer"
+    positions: PositionKind = "learned"
+    bias: bool = True  # of the feed-forward
+    target_len: PositiveInt | None = None  # encoder_decoder: tokens of the target
+    labels: PositiveInt | None = None  # classifier
+    mixers: dict[str, MixerSizes] = {}
+    """Variant -> heads of its own; cross-attention keeps the model's."""
 
 
 class Measure(Section):
     """How each cell is measured, and what it may take."""
 
-    rounds: PositiveInt = 1  # each the whole plan, shuffled, every cell in a new process
+    rounds: Rounds = 1  # each the whole plan, shuffled, every cell in a new process
     aa: bool | None = None  # measure the baseline twice in each group; None: from 2 rounds on
     min_samples: PositiveInt = 10
     min_seconds: Seconds = 0.5  # of steady state, at least
@@ -61,7 +83,7 @@ class Measure(Section):
     parity: bool = True  # check before timing
     force: bool = False  # run also what is predicted not to fit into memory
     ceiling: bool = True  # measure what the device gives at best, before the cells
-    seed: int = 0  # start values, batches and the order of the cells
+    seed: NonNegativeInt = 0  # start values, batches and the order of the cells
 
     @property
     def has_twins(self) -> bool:
@@ -74,6 +96,8 @@ class Settings(Section):
 
     axes: Axes
     model: ModelSection
+    models: dict[str, ModelSection] = {}
+    """Several, each under a name of the suite's choice, instead of `model`, which is the first."""
     measure: Measure = Measure()
     baseline: str = "V"  # the variant ratios are taken to
     margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
+from synthbench.errors import shown
 from synthbench.suites.settings import Settings
 
 EXPECTED = {
@@ -70,14 +71,18 @@ def _line(
                 str(got), mistake["ctx"]["expected"].replace("'", "").split(), n=1, cutoff=0.5
             )
             hint = f" (did you mean {near[0].rstrip(',')}?)" if near else ""
-            return f"{source}: {path}: got {got!r}, expected {expected}{hint}"
+            return f"{source}: {path}: got {shown(got)}, expected {expected}{hint}"
         case "greater_than":
             expected = f"a number greater than {mistake['ctx']['gt']}"
         case "less_than":
             expected = f"a number less than {mistake['ctx']['lt']}"
+        case "greater_than_equal":
+            expected = f"a number of at least {mistake['ctx']['ge']}"
+        case "less_than_equal":
+            expected = f"a number of at most {mistake['ctx']['le']}"
         case known_type:
             expected = EXPECTED.get(known_type, mistake["msg"])
-    return f"{source}: {path}: got {got!r}, expected {expected}"
+    return f"{source}: {path}: got {shown(got)}, expected {expected}"
 
 
 def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:

@@ -10,14 +10,14 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
 from synthbench.backends.jax import kernel
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer, Sizes, require_output
 from synthbench.models.model import Model
 
 name = "jax"
@@ -182,9 +182,16 @@ def apply(
         @jax.jit
         def forward(state: Any, x: jax.Array, mask: jax.Array | None) -> jax.Array:
             y: jax.Array = nnx.merge(graph, state)(x, mask, causal)
+            require_output(mixer, name, y, x.shape, dtype)
             return y
 
         return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
+
+
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of a forward pass, as a forward step makes them."""
+    with precision(setting.dtype):
+        return to_numpy(build(model, start, setting, "forward", batch)())
 
 
 def gradients(
@@ -200,6 +207,8 @@ def gradients(
         def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
             def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)
+                shape = (*batch.targets.shape, model.classes)
+                require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
                 return cross_entropy(outputs, targets, mask), outputs
 
             value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)
@@ -210,14 +219,14 @@ def gradients(
         return Gradients(to_numpy(outputs), float(loss), found)
 
 
-def train_losses(
+def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-) -> list[float]:
-    """The loss before each of the Adam steps on `batches`, in turn."""
+) -> Trained:
+    """Adam steps on `batches`, in turn."""
     step = build(model, start, setting, "train", batches[0])
     losses = []
     for batch in batches:
         with precision(setting.dtype), jax.default_device(device_of(setting)):
             step.inputs, step.targets, step.padding_mask = to_arrays(batch, setting)
         losses.append(float(step()[0]))
-    return losses
+    return Trained(losses, {name: to_numpy(a) for name, a in step.named_values().items()})

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
-from jax import Array, lax
+from jax import Array
 
 from synthbench.backends.base import choose_form, resolve_form
+from synthbench.backends.jax.layers import (
+    Cross,
+    FeedForward,
+    Norm,
+    embed,
+    mean,
+    position_bias,
+)
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
-from synthbench.mixers.base import Mixer, Sizes
-from synthbench.models.model import NORM_EPSILON, Model, norm_parameters
+from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.models.model import Model, Stack
 
 
 class Bare(nnx.Module):
@@ -31,69 +40,109 @@ class Bare(nnx.Module):
         return y
 
 
-class Norm(Declared):
-    """Layer norm over the channels."""
-
-    def __init__(self, d: int, dtype: Any) -> None:
-        super().__init__(norm_parameters(d), dtype)
-
-    def __call__(self, x: Array) -> Array:
-        p = self.tensors()
-        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
-        centred = wide - wide.mean(axis=-1, keepdims=True)
-        variance = jnp.square(centred).mean(axis=-1, keepdims=True)
-        normal = (centred * lax.rsqrt(variance + NORM_EPSILON)).astype(x.dtype)
-        return normal * p["scale"] + p["bias"]
-
-
-class FeedForward(Declared):
-    """relu(X up + up_bias) down + down_bias."""
-
-    def __init__(self, model: Model, dtype: Any) -> None:
-        super().__init__(model.feed_forward_parameters(), dtype)
-
-    def __call__(self, x: Array) -> Array:
-        p = self.tensors()
-        hidden = jax.nn.relu(x @ p["up"] + p["up_bias"])
-        return hidden @ p["down"] + p["down_bias"]
-
-
 class Block(nnx.Module):
-    """x + mixer(norm(x)), then x + feed_forward(norm(x))."""
+    """x + mixer(norm(x)), then cross attention where there is a source, then the feed-forward."""
 
-    def __init__(self, model: Model, form: str, dtype: Any) -> None:
-        d = model.sizes.d_model
-        self.mixer_norm = Norm(d, dtype)
+    def __init__(self, model: Model, stack: Stack, form: str, dtype: Any) -> None:
+        self.mixer_norm = Norm(model, dtype)
         self.mixer = build_mixer(model.mixer, model.sizes, form, dtype)
-        self.feed_forward_norm = Norm(d, dtype)
+        if stack.cross:
+            self.cross_norm = Norm(model, dtype)
+            self.cross = Cross(model.cross, dtype)
+        self.feed_forward_norm = Norm(model, dtype)
         self.feed_forward = FeedForward(model, dtype)
 
-    def __call__(self, x: Array, padding_mask: Array | None, causal: bool) -> Array:
-        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal)
+    def __call__(
+        self,
+        x: Array,
+        padding_mask: Array | None,
+        causal: bool,
+        bias: Array | None,
+        source: Array | None,
+        source_mask: Array | None,
+    ) -> Array:
+        given = {} if bias is None else {"position_bias": bias}
+        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **given)
+        if source is not None:
+            x = x + self.cross(self.cross_norm(x), source, source_mask)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
-class Stack(Declared):
-    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding."""
+class Blocks(Declared):
+    """A stack X [B,L,d] -> X [B,L,d], its final norm included; it may hold `others` beside."""
+
+    def __init__(
+        self,
+        model: Model,
+        stack: Stack,
+        form: str,
+        dtype: Any,
+        others: Mapping[str, Parameter] = MappingProxyType({}),
+    ) -> None:
+        super().__init__({**others, **model.bias_parameters()}, dtype)
+        self.causal = stack.causal
+        self.blocks = nnx.List([Block(model, stack, form, dtype) for _ in range(model.layers)])
+        self.final_norm = Norm(model, dtype)
+
+    def run(
+        self,
+        x: Array,
+        padding_mask: Array | None,
+        source: Array | None = None,
+        source_mask: Array | None = None,
+    ) -> Array:
+        """The blocks, one after the other, and the final norm."""
+        table = self.tensors().get("relative_bias")
+        bias = None if table is None else position_bias(table, x.shape[1], self.causal)
+        for block in self.blocks:
+            x = block(x, padding_mask, self.causal, bias, source, source_mask)
+        normal: Array = self.final_norm(x)
+        return normal
+
+
+class OneStack(Blocks):
+    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding; a classifier's [B,labels]."""
 
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
-        super().__init__(model.embedding_parameters(), dtype)
-        self.causal = bool(model.causal)
-        self.blocks = nnx.List([Block(model, form, dtype) for _ in range(model.layers)])
-        self.final_norm = Norm(model.sizes.d_model, dtype)
+        (stack,) = model.stacks
+        others = model.embedding_parameters() | model.label_parameters()
+        super().__init__(model, stack, form, dtype, others)
+        self.position_kind = model.style.positions
 
     def __call__(self, tokens: Array, padding_mask: Array | None = None) -> Array:
         p = self.tensors()
-        x = p["embedding"][tokens] + p["positions"][: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x, padding_mask, self.causal)
-        return self.final_norm(x) @ p["embedding"].T
+        x = self.run(embed(p, tokens, self.position_kind), padding_mask)
+        if "labels" in p:
+            return mean(x, padding_mask) @ p["labels"] + p["labels_bias"]
+        return x @ p["embedding"].T
+
+
+class TwoStacks(Declared):
+    """Source and target tokens [B, L + T] -> logits [B,T,vocabulary], one embedding for both."""
+
+    def __init__(self, model: Model, form: str, dtype: Any) -> None:
+        super().__init__(model.embedding_parameters(), dtype)
+        self.split = model.split
+        self.position_kind = model.style.positions
+        encoder, decoder = model.stacks
+        self.encoder = Blocks(model, encoder, form, dtype)
+        self.decoder = Blocks(model, decoder, form, dtype)
+
+    def __call__(self, tokens: Array, padding_mask: Array | None = None) -> Array:
+        p = self.tensors()
+        source, target = (embed(p, part, self.position_kind) for part in self.split(tokens))
+        source_mask, target_mask = self.split(padding_mask)
+        source = self.encoder.run(source, source_mask)
+        target = self.decoder.run(target, target_mask, source, source_mask)
+        return target @ p["embedding"].T
 
 
 def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
     """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
     model.check()
-    return (Stack if model.is_stack else Bare)(model, form, dtype)
+    kinds: dict[int, type[Any]] = {0: Bare, 1: OneStack, 2: TwoStacks}
+    built: nnx.Module = kinds[len(model.stacks)](model, form, dtype)
+    return built
 
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module:
@@ -118,10 +167,10 @@ def form_of(mixer: Mixer, form: str) -> str | None:
 
 
 def cross_entropy(outputs: Array, targets: Array, padding_mask: Array | None) -> Array:
-    """Mean over the real tokens, computed in float32 at least."""
+    """Mean over the targets that are real tokens (the last of the mask), in float32 at least."""
     wide = outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
     losses = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
-    if padding_mask is None:
+    if padding_mask is None or targets.ndim == 1:
         return losses.mean()
-    weights = padding_mask.astype(losses.dtype)
+    weights = padding_mask[:, -targets.shape[1] :].astype(losses.dtype)
     return (losses * weights).sum() / weights.sum()

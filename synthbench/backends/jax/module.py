@@ -59,9 +59,16 @@ class MixerModule(Declared):
         self._function = function
 
     def __call__(
-        self, x: jax.Array, padding_mask: jax.Array | None = None, causal: bool = False
+        self,
+        x: jax.Array,
+        padding_mask: jax.Array | None = None,
+        causal: bool = False,
+        position_bias: jax.Array | None = None,
     ) -> jax.Array:
-        return self._function(self.tensors(), x, padding_mask, causal)
+        p = self.tensors()
+        if position_bias is not None:  # of the model around the mixer
+            p["position_bias"] = position_bias
+        return self._function(p, x, padding_mask, causal)
 
 
 def split(module: nnx.Module) -> tuple[Any, Any, Any]:

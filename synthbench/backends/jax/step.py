@@ -12,7 +12,7 @@ from flax import nnx
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
-from synthbench.backends.jax.module import split
+from synthbench.backends.jax.module import named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
@@ -46,7 +46,8 @@ class JaxStep:
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.setting = setting
         _, trained, constants = split(module)
-        self.parameters, self.constants = jax.tree.leaves(trained), jax.tree.leaves(constants)
+        self.parameters, self.treedef = jax.tree.flatten(trained)
+        self.constants, self.constants_treedef = jax.tree.flatten(constants)
         self.parameter_count = sum(p.size for p in self.parameters)
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
@@ -58,6 +59,12 @@ class JaxStep:
         self.counted = self.function if counted is None else program(counted, self.train)
         self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
         self.executable: Any = None
+
+    def named_values(self) -> dict[str, Any]:
+        """Parameters and constants as they stand, by declared name."""
+        trained = jax.tree.unflatten(self.treedef, self.parameters)
+        constants = jax.tree.unflatten(self.constants_treedef, self.constants)
+        return named_parameters(trained) | named_parameters(constants)
 
     @property
     def optimizer_bytes(self) -> int:

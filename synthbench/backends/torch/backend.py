@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting
+from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
 from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.precision import full_precision, numerics
-from synthbench.backends.torch.prediction import predict_memory
-from synthbench.backends.torch.step import TorchStep
+from synthbench.backends.torch.prediction import predict_memory, reference_step
+from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer, Sizes, require_output
 from synthbench.models.model import Model
 
 __all__ = [
     "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
     "numerics", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train_losses", "version",
+    "train", "version",
 ]  # fmt: skip
 
 name = "torch"
@@ -78,7 +79,9 @@ def build(
     """Build the model with these start values and a step of `mode` on `batch`."""
     module = load_model(model, start, setting)
     form = form_of(model.mixer, setting.form)
-    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form)
+    # A plug-in's own module may need values to run.
+    own = None if form is None else partial(reference_step, model, setting, mode, batch)
+    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form, own)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
@@ -128,7 +131,17 @@ def apply(
     mask = None if padding_mask is None else from_array(padding_mask).to(device)
     with torch.no_grad():
         y = module(from_array(x).to(device=device, dtype=dtype), mask, causal)
+    require_output(mixer, name, y, x.shape, dtype)
     return to_numpy(y)
+
+
+def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
+    """Outputs of the second of two forward passes, as a forward step makes them."""
+    module = load_model(model, start, setting)
+    step = TorchStep(module, "forward", setting, *to_tensors(batch, setting))
+    step.compile()
+    step()  # what it keeps for the next call is there
+    return to_numpy(step())
 
 
 def gradients(
@@ -136,9 +149,11 @@ def gradients(
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
-    function = torch.compile(module, dynamic=False) if setting.compile == "compiled" else module
+    function = compiled(module) if setting.compile == "compiled" else module
     inputs, targets, mask = to_tensors(batch, setting)
     outputs = function(inputs, mask)
+    shape = (*batch.targets.shape, model.classes)
+    require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
     loss = cross_entropy(outputs, targets, mask)
     if loss.requires_grad:  # not for a mixer without parameters
         loss.backward()
@@ -150,14 +165,14 @@ def gradients(
     return Gradients(to_numpy(outputs), loss.item(), found)
 
 
-def train_losses(
+def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
-) -> list[float]:
-    """The loss before each of the Adam steps on `batches`, in turn."""
+) -> Trained:
+    """Adam steps on `batches`, in turn."""
     module = load_model(model, start, setting)
     step = TorchStep(module, "train", setting, *to_tensors(batches[0], setting))
     losses = []
     for batch in batches:
         step.inputs, step.targets, step.padding_mask = to_tensors(batch, setting)
         losses.append(float(step()))
-    return losses
+    return Trained(losses, {n: to_numpy(t).copy() for n, t in named_tensors(module).items()})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -10,11 +12,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synthbench.backends.base import choose_form, resolve_form
+from synthbench.backends.torch.layers import (
+    Cross,
+    FeedForward,
+    Norm,
+    embed,
+    mean,
+    position_bias,
+)
 from synthbench.backends.torch.mixers.catalog import MIXERS
 from synthbench.backends.torch.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
-from synthbench.mixers.base import Mixer, Sizes
-from synthbench.models.model import NORM_EPSILON, Model, norm_parameters
+from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.models.model import Model, Stack
 
 
 class Bare(nn.Module):
@@ -30,66 +40,111 @@ class Bare(nn.Module):
         return y
 
 
-class Norm(Declared):
-    """Layer norm over the channels."""
-
-    def __init__(self, d: int, **factory: Any) -> None:
-        super().__init__(norm_parameters(d), **factory)
-
-    def forward(self, x: Tensor) -> Tensor:
-        p = self.tensors()
-        return F.layer_norm(x, x.shape[-1:], p["scale"], p["bias"], NORM_EPSILON)
-
-
-class FeedForward(Declared):
-    """relu(X up + up_bias) down + down_bias."""
-
-    def __init__(self, model: Model, **factory: Any) -> None:
-        super().__init__(model.feed_forward_parameters(), **factory)
-
-    def forward(self, x: Tensor) -> Tensor:
-        p = self.tensors()
-        hidden = torch.relu(x @ p["up"] + p["up_bias"])
-        return hidden @ p["down"] + p["down_bias"]
-
-
 class Block(nn.Module):
-    """x + mixer(norm(x)), then x + feed_forward(norm(x))."""
+    """x + mixer(norm(x)), then cross attention where there is a source, then the feed-forward."""
 
-    def __init__(self, model: Model, form: str, **factory: Any) -> None:
+    def __init__(self, model: Model, stack: Stack, form: str, **factory: Any) -> None:
         super().__init__()
-        d = model.sizes.d_model
-        self.mixer_norm = Norm(d, **factory)
+        self.mixer_norm = Norm(model, **factory)
         self.mixer = build_mixer(model.mixer, model.sizes, form, **factory)
-        self.feed_forward_norm = Norm(d, **factory)
+        if stack.cross:
+            self.cross_norm = Norm(model, **factory)
+            self.cross = Cross(model.cross, **factory)
+        self.feed_forward_norm = Norm(model, **factory)
         self.feed_forward = FeedForward(model, **factory)
 
-    def forward(self, x: Tensor, padding_mask: Tensor | None, causal: bool) -> Tensor:
-        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal)
+    def forward(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None,
+        causal: bool,
+        bias: Tensor | None,
+        source: Tensor | None,
+        source_mask: Tensor | None,
+    ) -> Tensor:
+        given = {} if bias is None else {"position_bias": bias}
+        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **given)
+        if source is not None:
+            x = x + self.cross(self.cross_norm(x), source, source_mask)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
-class Stack(Declared):
-    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding."""
+class Blocks(Declared):
+    """A stack X [B,L,d] -> X [B,L,d], its final norm included; it may hold `others` beside."""
+
+    def __init__(
+        self,
+        model: Model,
+        stack: Stack,
+        form: str,
+        others: Mapping[str, Parameter] = MappingProxyType({}),
+        **factory: Any,
+    ) -> None:
+        super().__init__({**others, **model.bias_parameters()}, **factory)
+        self.causal = stack.causal
+        self.blocks = nn.ModuleList(
+            Block(model, stack, form, **factory) for _ in range(model.layers)
+        )
+        self.final_norm = Norm(model, **factory)
+
+    def run(
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None,
+        source: Tensor | None = None,
+        source_mask: Tensor | None = None,
+    ) -> Tensor:
+        """The blocks, one after the other, and the final norm."""
+        table = self.tensors().get("relative_bias")
+        bias = None if table is None else position_bias(table, x.shape[1], self.causal)
+        for block in self.blocks:
+            x = block(x, padding_mask, self.causal, bias, source, source_mask)
+        normal: Tensor = self.final_norm(x)
+        return normal
+
+
+class OneStack(Blocks):
+    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding; a classifier's [B,labels]."""
 
     def __init__(self, model: Model, form: str, **factory: Any) -> None:
-        super().__init__(model.embedding_parameters(), **factory)
-        self.causal = bool(model.causal)
-        self.blocks = nn.ModuleList(Block(model, form, **factory) for _ in range(model.layers))
-        self.final_norm = Norm(model.sizes.d_model, **factory)
+        (stack,) = model.stacks
+        others = model.embedding_parameters() | model.label_parameters()
+        super().__init__(model, stack, form, others, **factory)
+        self.position_kind = model.style.positions
 
     def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         p = self.tensors()
-        x = p["embedding"][tokens] + p["positions"][: tokens.shape[1]]
-        for block in self.blocks:
-            x = block(x, padding_mask, self.causal)
-        return self.final_norm(x) @ p["embedding"].T
+        x = self.run(embed(p, tokens, self.position_kind), padding_mask)
+        if "labels" in p:
+            return mean(x, padding_mask) @ p["labels"] + p["labels_bias"]
+        return x @ p["embedding"].T
+
+
+class TwoStacks(Declared):
+    """Source and target tokens [B, L + T] -> logits [B,T,vocabulary], one embedding for both."""
+
+    def __init__(self, model: Model, form: str, **factory: Any) -> None:
+        super().__init__(model.embedding_parameters(), **factory)
+        self.split = model.split
+        self.position_kind = model.style.positions
+        encoder, decoder = model.stacks
+        self.encoder = Blocks(model, encoder, form, **factory)
+        self.decoder = Blocks(model, decoder, form, **factory)
+
+    def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        p = self.tensors()
+        source, target = (embed(p, part, self.position_kind) for part in self.split(tokens))
+        source_mask, target_mask = self.split(padding_mask)
+        source = self.encoder.run(source, source_mask)
+        target = self.decoder.run(target, target_mask, source, source_mask)
+        return target @ p["embedding"].T
 
 
 def build_model(model: Model, form: str, **factory: Any) -> nn.Module:
     """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
     model.check()
-    return (Stack if model.is_stack else Bare)(model, form, **factory)
+    kinds: dict[int, type[nn.Module]] = {0: Bare, 1: OneStack, 2: TwoStacks}
+    return kinds[len(model.stacks)](model, form, **factory)
 
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Module:
@@ -114,10 +169,10 @@ def form_of(mixer: Mixer, form: str) -> str | None:
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Mean over the real tokens, computed in float32 at least."""
+    """Mean over the targets that are real tokens (the last of the mask), in float32 at least."""
     wide = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
-    losses = F.cross_entropy(wide.flatten(0, 1), targets.flatten(), reduction="none")
-    if padding_mask is None:
+    losses = F.cross_entropy(wide.flatten(0, -2), targets.flatten(), reduction="none")
+    if padding_mask is None or targets.ndim == 1:
         return losses.mean()
-    weights = padding_mask.flatten().to(losses.dtype)
+    weights = padding_mask[:, -targets.shape[1] :].flatten().to(losses.dtype)
     return (losses * weights).sum() / weights.sum()

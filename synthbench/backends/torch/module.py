@@ -52,9 +52,16 @@ class MixerModule(Declared):
         self._function = function
 
     def forward(
-        self, x: Tensor, padding_mask: Tensor | None = None, causal: bool = False
+        self,
+        x: Tensor,
+        padding_mask: Tensor | None = None,
+        causal: bool = False,
+        position_bias: Tensor | None = None,
     ) -> Tensor:
-        return self._function(self.tensors(), x, padding_mask, causal)
+        p = self.tensors()
+        if position_bias is not None:  # of the model around the mixer
+            p["position_bias"] = position_bias
+        return self._function(p, x, padding_mask, causal)
 
 
 def from_array(array: Array) -> Tensor:

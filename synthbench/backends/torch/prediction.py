@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -28,6 +29,8 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
         return None
     try:
         with _DeviceIndependent():
+            if torch.device(setting.device).type != "cpu":  # fused forms choose by the device
+                raise _DeviceMattersError
             return _plan(model, setting, mode, batch, torch.device("meta"))
     except (_DeviceMattersError, RuntimeError):
         # Ten times as slow, but it takes the kernels of the device, and knows every operation.
@@ -39,6 +42,27 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
 def _plan(
     model: Model, setting: Setting, mode: str, batch: Batch, device: torch.device
 ) -> MemoryPlan | None:
+    step = empty_step(model, setting, mode, batch, device)
+    if not step.train or step.constant_count:
+        with torch.no_grad():
+            step.module(step.inputs, step.padding_mask)  # it makes what is kept between calls
+    return step.memory_plan()
+
+
+def reference_step(model: Model, setting: Setting, mode: str, batch: Batch) -> TorchStep:
+    """An eager step of the reference form on tensors that hold nothing: its FLOPs are the mixer's.
+
+    What the kernels of a fused form do more (padded heads, weights made twice) or less (what a
+    causal mask hides) is left to its speed.
+    """
+    plain = replace(setting, form="reference", compile="eager")
+    return empty_step(model, plain, mode, batch, torch.device("meta"))
+
+
+def empty_step(
+    model: Model, setting: Setting, mode: str, batch: Batch, device: torch.device
+) -> TorchStep:
+    """A step whose tensors have shapes and no values; Adam's state is there."""
     dtype = DTYPES[setting.dtype]
     module = build_model(model, setting.form, dtype=dtype, device=device)
     form = form_of(model.mixer, setting.form)
@@ -46,7 +70,7 @@ def _plan(
     if step.optimizer is not None:
         made: Any = _MadeAdam(module)
         step.optimizer = made
-    return step.memory_plan()
+    return step
 
 
 class _MadeAdam:

@@ -12,6 +12,8 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch.mixers import blockwise
+from synthbench.backends.torch.mixers.kept import kept_bytes
 from synthbench.backends.torch.model import cross_entropy
 from synthbench.models.training import ADAM
 
@@ -28,9 +30,11 @@ class TorchStep:
         targets: Tensor,
         padding_mask: Tensor | None,
         form: str | None = None,
+        reference: Callable[[], TorchStep] | None = None,
     ) -> None:
         self.module = module
         self.form = form
+        self.reference = reference  # makes the step whose FLOPs are the mixer's
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
@@ -66,14 +70,21 @@ class TorchStep:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of the gradients of the last step, held until the next one drops them."""
-        return total_bytes(p.grad for p in self.module.parameters() if p.grad is not None)
+        """Bytes of the gradients of the last step, held until the next one drops them, and of
+        weights kept between calls."""
+        gradients = (p.grad for p in self.module.parameters() if p.grad is not None)
+        return total_bytes(gradients) + self.kept_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of attention weights that a fused form keeps between calls."""
+        return kept_bytes([*self.module.parameters(), *self.module.buffers()])
 
     def compile(self) -> None:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
         if self.compiled:
             with _empty_cache():
-                self.function = torch.compile(self.module, dynamic=False)
+                self.function = compiled(self.module)
                 self.wait(self())
 
     def __call__(self) -> Tensor:
@@ -101,10 +112,19 @@ class TorchStep:
         return None
 
     def traced_flops(self) -> TracedFlops:
-        """Forward: fvcore on the module; train: torch's counter on a whole step."""
+        """Forward: fvcore on the module; train: torch's counter on a whole step.
+
+        Of this project's own mixers the reference form is counted, whichever is timed.
+        """
+        step = self if self.reference is None else self.reference()
         if self.train:
-            return flops.trace_step(self)
-        return flops.trace_forward(self.module, (self.inputs, self.padding_mask))
+            return flops.trace_step(step)
+        try:
+            return flops.trace_forward(step.module, (step.inputs, step.padding_mask))
+        except TypeError:
+            if step is self:
+                raise
+            return flops.trace_step(step)  # PyTorch cannot trace a convolution without values
 
     def compiler_flops(self) -> float | None:
         """PyTorch's compiler counts none."""
@@ -114,7 +134,8 @@ class TorchStep:
         """Storages a step makes, followed through an eager step; none when compiled."""
         if self.compiled:
             return None
-        resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        held = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        resident = held + self.kept_bytes
         return memory.plan(self, resident_bytes=resident)
 
     def reset_device_peak(self) -> None:
@@ -127,6 +148,13 @@ class TorchStep:
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
+
+
+def compiled(module: nn.Module) -> Callable[..., Tensor]:
+    """The module under torch.compile, but for what it would break."""
+    blockwise.run_eagerly()
+    function: Callable[..., Tensor] = torch.compile(module, dynamic=False)
+    return function
 
 
 @contextmanager

@@ -29,7 +29,10 @@ def reference(
     given = Given(p, x, padding_mask, causal)
     logits = [components.logits(component, given) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
-    weights = masked_softmax(mix(logits, p.get("alpha")), mask)
+    mixed = mix(logits, p.get("alpha"))
+    if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+        mixed = mixed + p["position_bias"]
+    weights = masked_softmax(mixed, mask)
     value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
@@ -60,6 +63,6 @@ def fused(
 ) -> Array:
     """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
     if fused_attention.plain_is_faster(mixer, x.shape[1]):
-        choices.tell("plain")
+        choices.tell("as written")
         return reference(mixer, p, x, padding_mask, causal)
     return fused_attention.fused(mixer, p, x, padding_mask, causal)

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
+from synthbench.backends.choices import bound
 from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
 
 Terms = tuple[Term, ...]
@@ -22,8 +23,6 @@ Terms = tuple[Term, ...]
 # Logits in hand in one turn, a block of queries times L, by measurement: 1 MB in float32, which
 # stays in a core's cache.
 TURN_LOGITS = 2**18
-# So short are the inputs of the check before each cell: it is to meet several blocks.
-CHECKED, SMALL_BLOCK = 32, 4
 SMALLEST_BLOCK, LARGEST_BLOCK = 32, 256
 
 
@@ -112,9 +111,7 @@ def attend(
 
 def block_size(seq_len: int) -> int:
     """Queries of a block: L itself where short, else a divisor of L where there is one."""
-    if seq_len <= CHECKED:
-        return min(SMALL_BLOCK, seq_len)
-    most = min(LARGEST_BLOCK, max(SMALLEST_BLOCK, TURN_LOGITS // seq_len))
+    most = bound(min(LARGEST_BLOCK, max(SMALLEST_BLOCK, TURN_LOGITS // seq_len)))
     if seq_len <= most:
         return seq_len
     divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)

@@ -45,6 +45,8 @@ def terms(mixer: Attention, given: Given) -> tuple[Term, ...]:
         TERMS[component.name](component, given, weight)
         for component, weight in zip(mixer.components, weights, strict=True)
     ]
+    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
+        made.append(Bias(given.p["position_bias"], None))
     narrow = [t for t in made if isinstance(t, Pair) and not t.wide]
     others = tuple(t for t in made if not (isinstance(t, Pair) and not t.wide))
     return (join(narrow), *others) if narrow else others

@@ -12,7 +12,7 @@ from jax import Array, lax
 
 from synthbench.backends import choices
 from synthbench.backends.jax.mixers import features
-from synthbench.backends.jax.mixers.blockwise import CHECKED, attend, block_size
+from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import Given, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Pair, Term
 from synthbench.backends.jax.placement import platform
@@ -49,16 +49,16 @@ def fused(
 
 
 def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
-    """Whether a component is one that the blocks only slow down; never on the check's inputs."""
+    """Whether a component is one that the blocks only slow down."""
     longest = max(PLAIN_UP_TO.get(component.name, 0) for component in mixer.components)
-    return platform() == "cpu" and CHECKED < seq_len <= longest
+    return platform() == "cpu" and seq_len <= choices.bound(longest)
 
 
 def by_example(
     terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
 ) -> Array:
     """Value [B,L,H,k] -> [B,H,L,k]; logits of each example apart."""
-    choices.tell(f"blocks of {block_size(value.shape[1])} queries")
+    choices.tell("blocks of queries")
     return attend(
         terms,
         value.swapaxes(1, 2),
@@ -78,7 +78,7 @@ def shared(
     maximum is takes the other way.
     """
     B, L, H, k = value.shape
-    choices.tell(f"weights shared by the batch, blocks of {block_size(L)} queries")
+    choices.tell("one product a head, by blocks of queries")
     one_by_one = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends import choices
-from synthbench.backends.jax.mixers.blockwise import CHECKED, SMALL_BLOCK
+from synthbench.backends.choices import bound
 from synthbench.mixers.convolution import padding
 
 # The widest kernel that shifted sums are for, and the positions of a block, by measurement: on a
@@ -96,8 +96,8 @@ def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
 
 
 def block_size(seq_len: int) -> int:
-    """Positions of a block: few where L is that of the check before a cell, so that it has some."""
-    return min(SMALL_BLOCK if seq_len <= CHECKED else BLOCK, seq_len)
+    """Positions of a block."""
+    return min(bound(BLOCK), seq_len)
 
 
 def in_blocks(x: Array, block: int) -> Array:

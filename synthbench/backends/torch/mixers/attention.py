@@ -6,15 +6,18 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.torch.mixers import components
+from synthbench.backends.torch.mixers.fused_attention import fused
 from synthbench.backends.torch.mixers.numerics import (
     Given,
     add_bias,
     attention_mask,
     masked_softmax,
-    softmax,
+    mix,
     zero_padded,
 )
 from synthbench.mixers.attention import Attention
+
+__all__ = ["fused", "reference"]
 
 
 def reference(
@@ -28,23 +31,12 @@ def reference(
     given = Given(p, x, padding_mask, causal)
     logits = [components.logits(component, given) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
-    weights = masked_softmax(mix(logits, p.get("alpha")), mask)
+    mixed = mix(logits, p.get("alpha"))
+    if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
+        mixed = mixed + p["position_bias"]
+    weights = masked_softmax(mixed, mask)
     value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = torch.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
     y = torch.einsum("blhk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
-
-
-def mix(logits: list[Tensor], alpha: Tensor | None) -> Tensor:
-    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
-    mixed = logits[0]
-    if alpha is None:
-        for s in logits[1:]:
-            mixed = mixed + s
-        return mixed
-    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
-    mixed = w[0] * logits[0]
-    for n, s in enumerate(logits[1:], start=1):
-        mixed = mixed + w[n] * s
-    return mixed

@@ -17,14 +17,10 @@ def conv(component: Conv, given: Given) -> Tensor:
 
 def conv_relu_conv(component: ConvReluConv, given: Given) -> Tensor:
     """S = conv2(relu(conv1(X))), the second convolution inside each head [B,H,L,L]."""
-    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
-    L = x.shape[1]
-    first, second = p["conv_relu_conv.first"], p["conv_relu_conv.second"][..., :L]
-    (w1, d, H, k), w2 = first.shape, second.shape[0]
-    hidden = convolve(zero_padded(x, padding_mask), first.reshape(w1, d, H * k), causal)
-    hidden = hidden.reshape(*hidden.shape[:2], H, k)
-    hidden = torch.relu(add_bias(hidden, p.get("conv_relu_conv.first_bias")))
-    hidden = zero_padded(hidden, padding_mask).reshape(*hidden.shape[:2], H * k)
+    p, L, causal = given.p, given.x.shape[1], given.causal
+    second = p["conv_relu_conv.second"][..., :L]
+    w2, H, k, _ = second.shape
+    hidden = first_of_two("conv_relu_conv", given).flatten(2)
     by_head = second.swapaxes(1, 2).reshape(w2, k, H * L)
     rows = convolve(hidden, by_head, causal, groups=H)
     rows = rows.reshape(*rows.shape[:2], H, L)
@@ -33,12 +29,18 @@ def conv_relu_conv(component: ConvReluConv, given: Given) -> Tensor:
 
 def bottleneck_conv(component: BottleneckConv, given: Given) -> Tensor:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
-    p, x, padding_mask, causal = given.p, given.x, given.padding_mask, given.causal
-    hidden = convolve(zero_padded(x, padding_mask), p["bottleneck_conv.first"], causal)
-    hidden = torch.relu(add_bias(hidden, p.get("bottleneck_conv.first_bias")))
-    hidden = zero_padded(hidden, padding_mask)
+    p, hidden = given.p, first_of_two("bottleneck_conv", given)
     second, bias = p["bottleneck_conv.second"], p.get("bottleneck_conv.second_bias")
-    return convolve_to_logits(hidden, second, bias, causal)
+    return convolve_to_logits(hidden, second, bias, given.causal)
+
+
+def first_of_two(name: str, given: Given) -> Tensor:
+    """relu(conv1(X)), zero at padded positions: [B,L,c] or, inside each head, [B,L,H,k]."""
+    kernel = given.p[f"{name}.first"]
+    x = zero_padded(given.x, given.padding_mask)
+    hidden = convolve(x, kernel.flatten(2), given.causal).unflatten(2, kernel.shape[2:])
+    hidden = torch.relu(add_bias(hidden, given.p.get(f"{name}.first_bias")))
+    return zero_padded(hidden, given.padding_mask)
 
 
 def convolve_to_logits(x: Tensor, kernel: Tensor, bias: Tensor | None, causal: bool) -> Tensor:

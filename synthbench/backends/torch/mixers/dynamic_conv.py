@@ -5,9 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from synthbench.backends.torch.mixers import banded
 from synthbench.backends.torch.mixers.light_conv import output
 from synthbench.backends.torch.mixers.numerics import (
     add_bias,
+    choose,
     glu,
     softmax,
     windows,
@@ -25,8 +27,33 @@ def reference(
 ) -> Tensor:
     """GLU, a depthwise convolution with softmax(U generator) at each position, output."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    kernel = softmax(torch.einsum("bld,dhw->blhw", u, p["generator"]), axis=-1)
-    window = windows(u, mixer.width, causal)  # [B,L,d,K]
-    window = window.reshape(*u.shape[:2], kernel.shape[2], -1, mixer.width)
-    y = torch.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)
-    return output(p, y)
+    return output(p, by_windows(u, kernels(u, p["generator"]), causal))
+
+
+def fused(
+    mixer: DynamicConv,
+    p: dict[str, Tensor],
+    x: Tensor,
+    padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """The same without the windows [B,L,d,K] in memory, unless its kernels are as many."""
+    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    kernel = kernels(u, p["generator"])
+    if u.shape[-1] // kernel.shape[2] >= banded.LEAST_CHANNELS:
+        choose("banded product")
+        return output(p, banded.dynamic(u, kernel, causal))
+    choose("windows")
+    return output(p, by_windows(u, kernel, causal))
+
+
+def kernels(u: Tensor, generator: Tensor) -> Tensor:
+    """softmax(U generator) [B,L,H,K]."""
+    return softmax(torch.einsum("bld,dhw->blhw", u, generator), axis=-1)
+
+
+def by_windows(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
+    """U [B,L,d] with kernels [B,L,H,K], from the windows each output sees."""
+    H, K = kernel.shape[2:]
+    window = windows(u, K, causal).reshape(*u.shape[:2], H, -1, K)
+    return torch.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)

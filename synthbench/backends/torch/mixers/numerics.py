@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synthbench.backends.choices import tell
 from synthbench.mixers.convolution import padding
 
 
@@ -73,6 +74,20 @@ def masked_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
     return torch.where(mask, softmax(torch.where(mask, logits, lowest), axis=-1), 0)
 
 
+def mix(logits: list[Tensor], alpha: Tensor | None) -> Tensor:
+    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
+    mixed = logits[0]
+    if alpha is None:
+        for s in logits[1:]:
+            mixed = mixed + s
+        return mixed
+    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
+    mixed = w[0] * logits[0]
+    for n, s in enumerate(logits[1:], start=1):
+        mixed = mixed + w[n] * s
+    return mixed
+
+
 def glu(x: Tensor) -> Tensor:
     """X [B,L,2d] -> first half * sigmoid(second half) [B,L,d] (Dauphin et al. 2017)."""
     first, gate = torch.tensor_split(x, 2, dim=-1)
@@ -91,3 +106,9 @@ def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor
     channels_first = F.pad(x, (0, 0, before, after)).swapaxes(1, 2)
     y = F.conv1d(channels_first, kernel.permute(2, 1, 0), groups=groups)
     return y.swapaxes(1, 2)
+
+
+def choose(kernel: str) -> None:
+    """Tell which kernel is used."""
+    if not torch.compiler.is_compiling():
+        tell(kernel)

@@ -12,11 +12,17 @@ from synthbench.mixers.pointwise import Bottleneck, Glu
 
 def bottleneck(component: Bottleneck, given: Given) -> Tensor:
     """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
+    p = given.p
+    hidden, weight = bottleneck_hidden(given), p["bottleneck.logits"]
+    return rows(hidden, weight, p.get("bottleneck.logits_bias"))
+
+
+def bottleneck_hidden(given: Given) -> Tensor:
+    """relu(relu(X down) up), split by heads [B,L,H,k]."""
     p, x = given.p, given.x
     down = torch.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = torch.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
-    weight = p["bottleneck.logits"]
-    return rows(split_heads(up, weight.shape[0]), weight, p.get("bottleneck.logits_bias"))
+    return split_heads(up, p["bottleneck.logits"].shape[0])
 
 
 def glu(component: Glu, given: Given) -> Tensor:

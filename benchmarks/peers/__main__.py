@@ -1,0 +1,183 @@
+"""The command: measure each cell in a process of its own, store it, tell it; make the tables."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import sys
+import time
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from benchmarks.peers import samples
+from benchmarks.peers.measure import Budget
+from benchmarks.peers.pairs import NEEDS, SEQ_LENS, Cell, Pair, cells_of, choose_pairs
+from benchmarks.peers.samples import Sample
+from benchmarks.peers.table import in_words, shown, summary, time_ratio, write_tables
+from synthbench.cli.options import split_lengths
+from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
+from synthbench.measure.environment import read_environment
+from synthbench.run.client import Host
+from synthbench.run.progress import duration
+from synthbench.suites.plan import device_kind
+
+TARGET = "benchmarks.peers.measure:measure"
+TIMEOUT_SECONDS = 600.0
+FAILED = "failed"  # it is measured again when the folder is gone on with
+
+
+def main(
+    pairs: Annotated[
+        str | None, typer.Option(help='Only pairs whose name holds this, like "jax D+V".')
+    ] = None,
+    seq_len: Annotated[
+        list[str], typer.Option(help="These lengths, by comma.", show_default="512 to 4096")
+    ] = [],  # noqa: B006  typer reads the default, nothing changes it
+    batch: Annotated[
+        int | None, typer.Option(min=1, help="Batch.", show_default="2; 1 from 2048")
+    ] = None,
+    d_model: Annotated[int, typer.Option(min=1, help="Channels.")] = 512,
+    heads: Annotated[int, typer.Option(min=1, help="Heads.")] = 8,
+    dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
+    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Cores.", show_default="all usable")
+    ] = None,
+    seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 0.6,
+    limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 4.0,
+    out: Annotated[
+        Path | None,
+        typer.Option(help="Folder; one that has samples is gone on with.", show_default="by date"),
+    ] = None,
+    tables: Annotated[
+        Path | None, typer.Option(help="Measure nothing: make this folder's tables again.")
+    ] = None,
+) -> None:
+    """Measure every pair and print how they compare."""
+    if tables is not None:
+        typer.echo("\n".join(map(str, write_tables(tables))))
+        return
+    lengths = tuple(split_lengths(seq_len)) or SEQ_LENS
+    chosen = choose_pairs(pairs)
+    require_packages(chosen)
+    cells = cells_of(chosen, lengths, batch)
+    stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    folder = out or Path("results/peers") / f"{device_kind(device)}-{stamp}"
+    known = begin_or_go_on(folder, threads, {"d_model": d_model, "heads": heads})
+    done = {one.place for one in known if one.outcome != FAILED}
+    kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
+    budget = asdict(Budget(seconds=seconds, limit=limit))
+    frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
+    hosts = {
+        name: Host(name, threads=threads, device_kind=device_kind(device)) for name in frameworks
+    }
+    begin, spent = time.monotonic(), 0.0
+    left = sum(map(effort, cells))
+    try:
+        for number, cell in enumerate(cells, start=1):
+            left -= effort(cell)
+            one = sample_of(cell, dtype, device)
+            if one.place in done:
+                continue
+            one = measure(hosts[cell.pair.framework], one, kwargs | {"budget": budget})
+            samples.append(folder, one)
+            spent += effort(cell)
+            remaining = (time.monotonic() - begin) * max(left, 0) / spent
+            tell(f"[{number}/{len(cells)}] {line(one)}; {duration(remaining)} left")
+            write_tables(folder)
+    except KeyboardInterrupt:
+        tell(f"interrupted; go on with --out {folder}")
+        raise typer.Exit(130) from None
+    finally:
+        for host in hosts.values():
+            host.stop()
+    typer.echo(summary(samples.read(folder)))
+    typer.echo("\n".join(map(str, write_tables(folder))))
+
+
+def require_packages(chosen: list[Pair]) -> None:
+    """Raise PackageMissingError where a peer's package is not installed."""
+    needed = dict.fromkeys(NEEDS[pair.peer] for pair in chosen if pair.peer in NEEDS)
+    if missing := [name for name in needed if version(name) is None]:
+        raise PackageMissingError(
+            f"{' and '.join(missing)}: not installed; `make peers` installs what it needs, or "
+            "pip install --no-deps -r requirements-peers.lock, or choose other --pairs"
+        )
+
+
+def begin_or_go_on(folder: Path, threads: int | None, sizes: dict[str, int]) -> list[Sample]:
+    """What a folder has already; a new one is made, with a description of the machine.
+
+    Raises ResultsError for a folder of other sizes.
+    """
+    if (folder / samples.SAMPLES).exists():
+        other = samples.read_environment(folder).get("sizes")
+        if other != sizes:
+            raise ResultsError(f"{folder} was measured at {other}, not {sizes}; give another --out")
+        return samples.read(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    environment = read_environment(threads)
+    environment["versions"] |= {name: version(name) for name in ("linformer", "transformers")}
+    samples.write_environment(folder, environment | {"sizes": sizes})
+    return []
+
+
+def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:
+    """A cell measured in a child of its framework's host; its reason where that failed."""
+    place = ("framework", "variant", "peer", "mode", "seq_len", "batch")
+    asked = {name: getattr(one, name) for name in place}
+    try:
+        return Sample.model_validate(host.call(TARGET, asked | kwargs, TIMEOUT_SECONDS))
+    except SynthbenchError as error:
+        return one.model_copy(update={"outcome": FAILED, "reason": str(error)})
+
+
+def sample_of(cell: Cell, dtype: str, device: str) -> Sample:
+    """A cell before it is measured."""
+    pair = cell.pair
+    return Sample(
+        framework=pair.framework, variant=pair.variant, peer=pair.peer, mode=cell.mode,
+        seq_len=cell.seq_len, batch=cell.batch, dtype=dtype, device=device,
+    )  # fmt: skip
+
+
+def effort(cell: Cell) -> float:
+    """What a cell takes, in a unit of no meaning: to judge the time left."""
+    step = cell.batch * cell.seq_len**2 * (4 if cell.mode == "train" else 1)
+    return 1 + step / 5e6
+
+
+def line(one: Sample) -> str:
+    """A cell and what came out, in a line."""
+    if one.outcome != "ok":
+        return f"{in_words(one)}: {one.outcome}: {one.reason}"
+    text = f"{in_words(one)}: {shown(time_ratio(one))} times as fast"
+    assert one.ours is not None
+    assert one.theirs is not None
+    if one.ours.peak_bytes and one.theirs.peak_bytes:
+        text += f", memory {one.theirs.peak_bytes / one.ours.peak_bytes:.3g}"
+    return text + "*" * bool(one.warnings)
+
+
+def version(package: str) -> str | None:
+    """The installed version of a package."""
+    try:
+        return importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def tell(text: str) -> None:
+    """A line on standard error."""
+    typer.echo(text, err=True)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except SynthbenchError as error:
+        tell(f"peers: {error}")
+        sys.exit(error.exit_code)

@@ -1,0 +1,80 @@
+"""The peers in JAX: flax's layer and textbook code holding our weights, as a step like ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from flax import nnx
+from jax import Array
+
+from benchmarks.peers import textbook_jax
+from benchmarks.peers.pairs import TEXTBOOK, Pair
+from synthbench.backends.base import Batch, Setting
+from synthbench.backends.jax.backend import device_of, to_arrays
+from synthbench.backends.jax.module import DTYPES
+from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.step import JaxStep
+from synthbench.mixers import base
+from synthbench.models.model import Model
+
+Weights = Mapping[str, Array]
+
+
+class Textbook(nnx.Module):
+    """A function of weights and inputs, with its weights."""
+
+    def __init__(self, function: textbook_jax.Forward, p: Weights) -> None:
+        self.function = function
+        self.weights = nnx.Dict({name: nnx.Param(value) for name, value in p.items()})
+
+    def __call__(self, x: Array, padding_mask: None = None) -> Array:
+        return self.function({name: value[...] for name, value in self.weights.items()}, x)
+
+
+class Attention(nnx.Module):
+    """flax.nnx.MultiHeadAttention on its inputs alone."""
+
+    def __init__(self, p: Weights, heads: int) -> None:
+        d = p["value"].shape[0]
+        layer: Any = nnx.MultiHeadAttention(
+            heads, d, use_bias=False, decode=False, rngs=nnx.Rngs(0)
+        )
+        layer.query.kernel.set_value(p["dot_product.query"])
+        layer.key.kernel.set_value(p["dot_product.key"])
+        layer.value.kernel.set_value(p["value"])
+        layer.out.kernel.set_value(p["output"])
+        self.layer = layer
+
+    def __call__(self, x: Array, padding_mask: None = None) -> Array:
+        y: Array = self.layer(x)
+        return y
+
+
+def build(
+    pair: Pair,
+    model: Model,
+    start: Mapping[str, base.Array],
+    setting: Setting,
+    mode: str,
+    batch: Batch,
+) -> JaxStep:
+    """A step of the peer on the same batch, from the same weights."""
+    dtype, device = DTYPES[setting.dtype], device_of(setting)
+    p = {
+        # Copies: both sides train, and give the arrays of their weights away.
+        name.removeprefix("mixer."): jax.device_put(np.array(value, dtype), device)
+        for name, value in start.items()
+    }
+    with precision(setting.dtype):
+        module = layer_of(pair, p, model.sizes.heads)
+        return JaxStep(module, mode, setting, *to_arrays(batch, setting))
+
+
+def layer_of(pair: Pair, p: Weights, heads: int) -> nnx.Module:
+    """The peer of a pair with these weights."""
+    if pair.peer == TEXTBOOK:
+        return Textbook(textbook_jax.BY_VARIANT[pair.variant], p)
+    return Attention(p, heads)

@@ -1,0 +1,200 @@
+"""One cell, in a process of its own: both sides built, compared with each other, timed in turn."""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from benchmarks.peers.pairs import REFERENCE, SAME_AT_FIRST_ONLY, Pair
+from benchmarks.peers.samples import Sample, Side
+from synthbench.backends.base import BACKENDS, Backend, Setting, Step
+from synthbench.backends.choices import listening
+from synthbench.measure.inputs import random_batch
+from synthbench.measure.memory import mark_resident
+from synthbench.measure.timing import timed
+from synthbench.measure.watch import Watch
+from synthbench.mixers.base import Array, Sizes
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
+from synthbench.models.start import start_values
+from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS
+
+SIDES = {"torch": "benchmarks.peers.torch_side", "jax": "benchmarks.peers.jax_side"}
+TOLERANCES = {"float32": 1e-4, "bfloat16": 5e-2, "float64": 1e-10}  # of the largest value
+# By how much the first update of Adam may lower the loss of one side more than that of the other.
+# It moves a weight by the whole learning rate, whichever way a gradient of almost nothing points.
+FALL_TOLERANCE = {"float32": 0.02, "bfloat16": 0.5, "float64": 1e-3}
+WARM_SECONDS = 0.1  # of both sides, before samples are taken
+FEWEST = 3  # turns, however long they take
+MOST = 200
+
+
+@dataclass(frozen=True)
+class Budget:
+    """`turns` of at least `seconds` together; with `limit` seconds spent, FEWEST will do."""
+
+    turns: int = 7
+    seconds: float = 0.6
+    limit: float = 4.0
+
+
+def measure(
+    framework: str,
+    variant: str,
+    peer: str,
+    mode: str,
+    seq_len: int,
+    batch: int,
+    d_model: int,
+    heads: int,
+    dtype: str,
+    device: str,
+    budget: dict[str, Any],
+) -> dict[str, Any]:
+    """A cell as `Sample` holds it; what a side raises is raised."""
+    pair = Pair(framework, variant, peer)
+    sample = Sample(
+        framework=framework, variant=variant, peer=peer, mode=mode, seq_len=seq_len, batch=batch,
+        dtype=dtype, device=device,
+    )  # fmt: skip
+    ours, theirs = build(pair, mode, seq_len, batch, d_model, heads, dtype, device)
+    steps = (ours, theirs)
+    sample.form = ours.form
+    with listening() as heard:
+        ours.compile()
+        first = run(ours)
+    sample.choices = list(heard)
+    theirs.compile()
+    sample.compared = "losses" if mode == "train" else "outputs"
+    first_of_theirs = run(theirs)
+    sample.difference = difference(first, first_of_theirs)
+    if sample.difference > TOLERANCES[dtype]:
+        reason = f"{sample.compared} differ by {sample.difference:.1e} of the largest"
+        return refused(sample, reason)
+
+    peaks, falls, warm = [], [], 0.0
+    for step, other, before in ((ours, theirs, first), (theirs, ours, first_of_theirs)):
+        peak, after, seconds, sample.memory_method = memory(step, other, device)
+        warm += seconds
+        peaks.append(peak)
+        falls.append(before - after)
+    if mode == "train" and peer not in SAME_AT_FIRST_ONLY:
+        sample.fall_difference = difference(*falls)
+        if sample.fall_difference > FALL_TOLERANCE[dtype]:
+            reason = f"one update lowers the losses by {falls[0]:.3g} and {falls[1]:.3g}"
+            return refused(sample, reason)
+    del first, first_of_theirs, falls
+
+    watch = Watch(device)
+    samples = take_turns(steps, Budget(**budget), watch, warm)
+    sample.ours, sample.theirs = (
+        Side(samples=own, peak_bytes=peak) for own, peak in zip(samples, peaks, strict=True)
+    )
+    sample.warnings = watch.warnings
+    return sample.model_dump()
+
+
+def build(
+    pair: Pair,
+    mode: str,
+    seq_len: int,
+    batch: int,
+    d_model: int,
+    heads: int,
+    dtype: str,
+    device: str,
+) -> tuple[Step, Step]:
+    """A step of ours and one of the peer's, with the same weights, on the same batch."""
+    model = Model(
+        "mixer", parse(pair.variant), Sizes.of(d_model=d_model, heads=heads, max_len=seq_len)
+    )
+    start, data = start_values(model.parameters()), random_batch(model, batch, seq_len)
+    framework = next(name for name in FRAMEWORKS if name == pair.framework)
+    setting = Setting(dtype=dtype, device=device, compile=DEFAULT_COMPILE[framework])
+    backend = cast(Backend, importlib.import_module(BACKENDS[pair.framework]))
+    ours = backend.build(model, start, setting, mode, data)
+    if pair.peer == REFERENCE:
+        return ours, backend.build(model, start, replace(setting, form="reference"), mode, data)
+    side = importlib.import_module(SIDES[pair.framework])
+    return ours, side.build(pair, model, start, setting, mode, data)
+
+
+def run(step: Step) -> Array:
+    """What a step gives, waited for, as an array: outputs, or the loss of a train step."""
+    produced = step()
+    step.wait(produced)
+    found: Any = produced[0] if isinstance(produced, tuple) else produced
+    found = found.detach().cpu().float() if hasattr(found, "detach") else found
+    return np.asarray(found, dtype=np.float32)
+
+
+def difference(one: Array, other: Array) -> float:
+    """The largest difference over the largest value; infinite where either is not finite."""
+    largest = float(np.abs(other).max())
+    apart = float(np.abs(one - other).max())
+    return apart / largest if np.isfinite(apart) and largest > 0 else float("inf")
+
+
+def refused(sample: Sample, reason: str) -> dict[str, Any]:
+    """The sample of two sides that do not compute the same."""
+    return sample.model_copy(update={"outcome": "differs", "reason": reason}).model_dump()
+
+
+def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, float, str]:
+    """Peak bytes of one step, what it gave, its seconds, and how the peak was taken.
+
+    It must not be the first step. What the other side holds in the same process is taken off.
+    """
+    mark = mark_resident() if device == "cpu" else None
+    step.reset_device_peak()
+    begin = time.perf_counter()
+    produced = run(step)
+    seconds = time.perf_counter() - begin
+    if mark is not None:
+        return held(step) + mark.rise(), produced, seconds, mark.description
+    if (plan := step.predict_memory()) is not None:  # jax: its allocator keeps one peak for ever
+        return plan.peak_bytes, produced, seconds, plan.tool
+    peak = step.device_peak_bytes()
+    own = None if peak is None else peak - held(other)
+    method = "peak of the device's allocator, less what the other side holds"
+    return own, produced, seconds, method
+
+
+def held(step: Step) -> int:
+    """Bytes that stay between steps."""
+    return step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
+
+
+def take_turns(
+    steps: Sequence[Step], budget: Budget, watch: Watch, warm: float
+) -> tuple[list[float], list[float]]:
+    """Seconds of each side's steps; who goes first changes with each turn.
+
+    `warm` seconds of warm-up are behind both sides already.
+    """
+    gc.collect()
+    gc.disable()
+    samples: tuple[list[float], list[float]] = ([], [])
+    spent, begin = 0.0, time.perf_counter()
+    try:
+        while warm < WARM_SECONDS:
+            warm += sum(timed(step, step.wait) for step in steps)
+        with watch:
+            for turn in range(1, MOST + 1):
+                for side in (0, 1) if turn % 2 else (1, 0):
+                    seconds = timed(steps[side], steps[side].wait)
+                    samples[side].append(round(seconds, 9))
+                    spent += seconds
+                enough = turn >= budget.turns and spent >= budget.seconds
+                late = turn >= FEWEST and time.perf_counter() - begin >= budget.limit
+                if enough or late:
+                    break
+    finally:
+        gc.enable()
+    return samples

@@ -1,0 +1,90 @@
+"""What is stored of a cell: a line of samples.jsonl, written as soon as it is measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from synthbench.errors import ResultsError
+
+SAMPLES = "samples.jsonl"
+ENVIRONMENT = "environment.json"
+
+
+class Side(BaseModel):
+    """Seconds of each step, in turn with the other side's; bytes of the second step's peak."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    samples: list[float]
+    peak_bytes: int | None
+
+
+class Sample(BaseModel):
+    """A cell: what was compared, whether both sides compute the same, what each cost."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    framework: str
+    variant: str
+    peer: str
+    mode: str
+    seq_len: int
+    batch: int
+    dtype: str = "float32"
+    device: str = "cpu"
+    outcome: str = "ok"  # differs: the sides do not compute the same, and were not timed
+    reason: str = ""
+    form: str | None = None  # of ours, as built
+    choices: list[str] = []  # kernels that ours chose
+    compared: Literal["outputs", "losses", ""] = ""
+    difference: float | None = None  # of these in the first step, over the largest value
+    fall_difference: float | None = None  # of how far the first update lowers the losses
+    ours: Side | None = None
+    theirs: Side | None = None
+    memory_method: str = ""
+    warnings: list[str] = []
+
+    @property
+    def place(self) -> tuple[str, str, str, str, int, int]:
+        """What tells a cell from all others of a run."""
+        return self.framework, self.variant, self.peer, self.mode, self.seq_len, self.batch
+
+
+def append(folder: Path, sample: Sample) -> None:
+    """Add a line; it is on the disk when this returns."""
+    with open(folder / SAMPLES, "ab") as file:
+        file.write(sample.model_dump_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path) -> list[Sample]:
+    """Every cell of a folder, the last line of each; a line cut short is left out."""
+    path = folder / SAMPLES
+    if not path.is_file():
+        raise ResultsError(f"{folder} holds no {SAMPLES}; make peers writes one")
+    found: dict[tuple[Any, ...], Sample] = {}
+    for line in path.read_bytes().splitlines():
+        try:
+            sample = Sample.model_validate_json(line)
+        except ValueError:  # the process was ended while it wrote
+            continue
+        found[sample.place] = sample
+    return list(found.values())
+
+
+def write_environment(folder: Path, environment: dict[str, Any]) -> None:
+    """Write what the machine and the software are."""
+    (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n")
+
+
+def read_environment(folder: Path) -> dict[str, Any]:
+    """What `write_environment` wrote; empty where it is not there."""
+    path = folder / ENVIRONMENT
+    found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
+    return found

@@ -1,0 +1,172 @@
+"""peers.md and peers.csv, made from the samples alone: the same samples give the same bytes."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import samples
+from benchmarks.peers.pairs import (
+    AIMS,
+    IN_TORCH_ONLY,
+    NOT_SLOWER,
+    NOTES,
+    PAIRS,
+    REFERENCE,
+    TEXTBOOK,
+)
+from benchmarks.peers.samples import Sample
+from synthbench.measure.statistics import Interval, ratio_interval
+from synthbench.report.markup import csv_text, markdown_section
+from synthbench.report.metrics import significant
+from synthbench.report.table import Column, Marked, Table, Value
+
+PACKAGES = ("torch", "jax", "flax", "linformer", "transformers", "numpy")
+COLUMNS = (
+    Column("framework", is_key=True),
+    Column("variant", is_key=True),
+    Column("against", is_key=True),
+    Column("step", is_key=True),
+    Column("length", "exact_count", is_key=True),
+    Column("batch", "exact_count", is_key=True),
+    *(Column(label, "ratio", "time") for label in ("ratio", "low", "high")),
+    *(Column(label, "median_seconds", "ms") for label in ("ours", "theirs")),
+    Column("ratio", "ratio", "memory"),
+    *(Column(label, "peak_bytes", "MB") for label in ("ours", "theirs")),
+    Column("apart", "relative_error"),
+)
+NOTE = (
+    "time: median seconds of theirs over ours, above 1 ours is faster; 95% interval by bootstrap "
+    "of the turns. memory: peak of theirs over ours in one step. apart: largest difference of "
+    "outputs (of losses in a train step) over the largest value, in the first step from the same "
+    "weights."
+)
+GROUPS = {
+    "Against our own reference form": (REFERENCE,),
+    "Against packages": tuple({pair.peer: None for pair in PAIRS if pair.is_package}),
+    "Against textbook code": (TEXTBOOK,),
+}
+
+
+def write_tables(folder: Path) -> list[Path]:
+    """Make both files from a folder's samples; raises ResultsError where it has none."""
+    files = render(samples.read(folder), samples.read_environment(folder))
+    for name, text in files.items():
+        (folder / name).write_bytes(text.encode())
+    return [folder / name for name in files]
+
+
+def render(found: Sequence[Sample], environment: dict[str, Any]) -> dict[str, str]:
+    """peers.md and peers.csv, name -> text."""
+    order = {(pair.framework, pair.variant, pair.peer): n for n, pair in enumerate(PAIRS)}
+    found = sorted(
+        found,
+        key=lambda one: (
+            order.get((one.framework, one.variant, one.peer), len(order)), one.place,
+        ),
+    )  # fmt: skip
+    whole = Table("peers", "", "", (), COLUMNS, [row(one) for one in found])
+    sections = ["# Our mixers beside their peers", "\n".join(head(found, environment))]
+    sections += [summary(found)]
+    for title, peers in GROUPS.items():
+        rows = [row(one) for one in found if one.peer in peers]
+        if rows:
+            sections.append(markdown_section(Table("", title, NOTE, (), COLUMNS, rows)).rstrip())
+    sections.append(notes(found))
+    return {"peers.md": "\n\n".join(sections) + "\n", "peers.csv": csv_text(whole)}
+
+
+def time_ratio(one: Sample) -> Interval:
+    """Theirs over ours, of a cell that is ok."""
+    assert one.ours is not None
+    assert one.theirs is not None
+    return ratio_interval(one.theirs.samples, one.ours.samples)
+
+
+def row(one: Sample) -> tuple[Value, ...]:
+    """A cell as a row of the table; its outcome in place of numbers where it is not ok."""
+    keys: tuple[Value, ...]
+    keys = (one.framework, one.variant, one.peer, one.mode, one.seq_len, one.batch)
+    apart: Value = "not compared" if one.difference is None else one.difference
+    if one.outcome != "ok" or one.ours is None or one.theirs is None:
+        return (*keys, *[one.outcome] * 8, apart)
+    ratio = time_ratio(one)
+    times = [statistics.median(side.samples) for side in (one.ours, one.theirs)]
+    peaks: list[Value] = []
+    for peak in (one.ours.peak_bytes, one.theirs.peak_bytes):
+        peaks.append("not measured" if peak is None else peak)
+    memory: Value = "not measured"
+    if one.ours.peak_bytes and one.theirs.peak_bytes:
+        memory = one.theirs.peak_bytes / one.ours.peak_bytes
+    shown = [Marked(value) if one.warnings else value for value in (*ratio, *times)]
+    return (*keys, *shown, memory, *peaks, apart)
+
+
+def head(found: Sequence[Sample], environment: dict[str, Any]) -> list[str]:
+    """What was measured, where, with which versions."""
+    versions = environment.get("versions", {})
+    known = [f"{name} {versions[name]}" for name in PACKAGES if versions.get(name)]
+    cores, sizes = environment.get("pinned_to") or [], environment.get("sizes", {})
+    kinds = sorted({f"{one.dtype} on {one.device}" for one in found})
+    forms = sorted({one.form for one in found if one.form})
+    return [
+        f"One layer, d_model {sizes.get('d_model', 'unknown')}, heads "
+        f"{sizes.get('heads', 'unknown')}, max_len = the length, {', '.join(kinds)}; ours in form "
+        f"auto (built: {' or '.join(forms) or 'not told'}).  ",
+        f"Device: {environment.get('cpu', 'unknown CPU')}, {len(cores)} cores.  ",
+        f"Versions: {', '.join(known) or 'not told'}.  ",
+        f"Begun {environment.get('taken', 'at an unknown time')}.  ",
+        "",
+        f"Made from `{samples.SAMPLES}` by `python -m benchmarks.peers --tables`; do not edit.",
+    ]
+
+
+def summary(found: Sequence[Sample]) -> str:
+    """How many cells are not slower than allowed, which are, and whether the aims are reached."""
+    timed = {one.place: time_ratio(one) for one in found if one.outcome == "ok"}
+    slower = [one for one in found if one.place in timed and timed[one.place].median < NOT_SLOWER]
+    others = [one for one in found if one.place not in timed]
+    lines = [
+        f"At least {NOT_SLOWER} times as fast as the peer: {len(timed) - len(slower)} of "
+        f"{len(timed)} cells."
+    ]
+    lines += [f"- slower: {in_words(one)}: {shown(timed[one.place])}" for one in slower]
+    lines += [f"- {one.outcome}: {in_words(one)}: {one.reason}" for one in others]
+    for one in found:
+        if one.peer != REFERENCE or one.place not in timed or one.variant not in AIMS:
+            continue
+        if one.framework == "torch" or one.variant not in IN_TORCH_ONLY:
+            aim = AIMS[one.variant]
+            ratio = timed[one.place]
+            word = "reached" if ratio.median >= aim else "not reached"
+            lines.append(f"- aim of {aim} times {word}: {in_words(one)}: {shown(ratio)}")
+    return "\n".join(lines)
+
+
+def in_words(one: Sample) -> str:
+    """A cell in a few words."""
+    place = f"{one.mode} L={one.seq_len} B={one.batch}"
+    return f"{one.framework} {one.variant} against {one.peer}, {place}"
+
+
+def shown(ratio: Interval) -> str:
+    """A ratio with its interval."""
+    median, low, high = map(significant, ratio)
+    return f"{median} ({low} to {high})"
+
+
+def notes(found: Sequence[Sample]) -> str:
+    """What is to be known of each peer, how memory was taken, and what disturbed cells."""
+    lines = ["## Notes", ""]
+    lines += [f"- {peer}: {NOTES[peer]}." for peer in NOTES if any(o.peer == peer for o in found)]
+    methods = sorted({one.memory_method for one in found if one.memory_method})
+    lines += [f"- Memory: {method}." for method in methods]
+    chosen: dict[str, set[str]] = {}
+    for one in found:
+        for choice in one.choices:
+            chosen.setdefault(f"{one.framework} {one.variant}", set()).add(choice)
+    lines += [f"- Kernels of ours, {who}: {'; '.join(sorted(c))}." for who, c in chosen.items()]
+    lines += [f"- \\*{in_words(one)}: {'; '.join(one.warnings)}" for one in found if one.warnings]
+    return "\n".join(lines)

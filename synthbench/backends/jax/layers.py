@@ -1,0 +1,95 @@
+"""What stands beside a mixer in a stack, in JAX; see synthbench/models/layers.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array, lax
+
+from synthbench.backends.jax.mixers.numerics import (
+    attention_mask,
+    masked_softmax,
+    project,
+    zero_padded,
+)
+from synthbench.backends.jax.module import Declared
+from synthbench.models.layers import LAYER_NORM_EPSILON, RMS_NORM_EPSILON, CrossAttention
+from synthbench.models.model import Model
+from synthbench.models.positions import buckets, sinusoids
+from synthbench.models.style import PositionKind
+
+
+class Norm(Declared):
+    """Layer norm or RMS norm over the channels, in float32 at least."""
+
+    def __init__(self, model: Model, dtype: Any) -> None:
+        super().__init__(model.norm_parameters(), dtype)
+        self.kind = model.style.norm
+
+    def __call__(self, x: Array) -> Array:
+        p = self.tensors()
+        wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+        if self.kind == "rms":
+            square = jnp.square(wide).mean(axis=-1, keepdims=True)
+            return (wide * lax.rsqrt(square + RMS_NORM_EPSILON)).astype(x.dtype) * p["scale"]
+        centred = wide - wide.mean(axis=-1, keepdims=True)
+        variance = jnp.square(centred).mean(axis=-1, keepdims=True)
+        normal = (centred * lax.rsqrt(variance + LAYER_NORM_EPSILON)).astype(x.dtype)
+        return normal * p["scale"] + p["bias"]
+
+
+class FeedForward(Declared):
+    """relu(X up + up_bias) down + down_bias."""
+
+    def __init__(self, model: Model, dtype: Any) -> None:
+        super().__init__(model.feed_forward_parameters(), dtype)
+
+    def __call__(self, x: Array) -> Array:
+        p = self.tensors()
+        hidden = x @ p["up"]
+        if "up_bias" in p:
+            hidden = hidden + p["up_bias"]
+        y = jax.nn.relu(hidden) @ p["down"]
+        return y + p["down_bias"] if "down_bias" in p else y
+
+
+class Cross(Declared):
+    """X [B,T,d] attends to source [B,S,d] by dot product."""
+
+    def __init__(self, cross: CrossAttention, dtype: Any) -> None:
+        super().__init__(cross.parameters(), dtype)
+
+    def __call__(self, x: Array, source: Array, source_mask: Array | None) -> Array:
+        p = self.tensors()
+        query, key = project(x, p["query"]), project(source, p["key"])
+        value = zero_padded(project(source, p["value"]), source_mask)
+        logits = jnp.einsum("blhk,bmhk->bhlm", query * query.shape[-1] ** -0.5, key)
+        weights = masked_softmax(logits, attention_mask(source, source_mask, causal=False))
+        heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
+        return jnp.einsum("blhk,hkd->bld", heads, p["output"])
+
+
+def position_bias(table: Array, seq_len: int, causal: bool) -> Array:
+    """What is added to the logits [1,H,L,L], from one bias a bucket and head [BUCKETS,H]."""
+    return jnp.moveaxis(table[buckets(seq_len, causal)], -1, 0)[None]
+
+
+def mean(x: Array, mask: Array | None) -> Array:
+    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    if mask is None:
+        return x.mean(axis=1)
+    weights = mask.astype(x.dtype)[..., None]
+    return (x * weights).sum(axis=1) / jnp.maximum(weights.sum(axis=1), 1)
+
+
+def embed(p: dict[str, Array], tokens: Array, positions: PositionKind) -> Array:
+    """Token ids [B,L] -> X [B,L,d], positions added where they are added to tokens."""
+    x = p["embedding"][tokens]
+    L = tokens.shape[1]
+    if positions == "learned":
+        return x + p["positions"][:L]
+    if positions == "sinusoidal":
+        return x + jnp.asarray(sinusoids(L, x.shape[-1]), x.dtype)
+    return x

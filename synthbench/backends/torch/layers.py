@@ -1,0 +1,93 @@
+"""What stands beside a mixer in a stack, in PyTorch; see synthbench/models/layers.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from synthbench.backends.torch.mixers.numerics import (
+    attention_mask,
+    masked_softmax,
+    project,
+    zero_padded,
+)
+from synthbench.backends.torch.module import Declared
+from synthbench.models.layers import LAYER_NORM_EPSILON, RMS_NORM_EPSILON, CrossAttention
+from synthbench.models.model import Model
+from synthbench.models.positions import buckets, sinusoids
+from synthbench.models.style import PositionKind
+
+
+class Norm(Declared):
+    """Layer norm or RMS norm over the channels, in float32 at least."""
+
+    def __init__(self, model: Model, **factory: Any) -> None:
+        super().__init__(model.norm_parameters(), **factory)
+        self.kind = model.style.norm
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = self.tensors()
+        if self.kind == "rms":
+            return F.rms_norm(x, x.shape[-1:], p["scale"], RMS_NORM_EPSILON)
+        return F.layer_norm(x, x.shape[-1:], p["scale"], p["bias"], LAYER_NORM_EPSILON)
+
+
+class FeedForward(Declared):
+    """relu(X up + up_bias) down + down_bias."""
+
+    def __init__(self, model: Model, **factory: Any) -> None:
+        super().__init__(model.feed_forward_parameters(), **factory)
+
+    def forward(self, x: Tensor) -> Tensor:
+        p = self.tensors()
+        hidden = x @ p["up"]
+        if "up_bias" in p:
+            hidden = hidden + p["up_bias"]
+        y = torch.relu(hidden) @ p["down"]
+        return y + p["down_bias"] if "down_bias" in p else y
+
+
+class Cross(Declared):
+    """X [B,T,d] attends to source [B,S,d] by dot product."""
+
+    def __init__(self, cross: CrossAttention, **factory: Any) -> None:
+        super().__init__(cross.parameters(), **factory)
+
+    def forward(self, x: Tensor, source: Tensor, source_mask: Tensor | None) -> Tensor:
+        p = self.tensors()
+        query, key = project(x, p["query"]), project(source, p["key"])
+        value = zero_padded(project(source, p["value"]), source_mask)
+        logits = torch.einsum("blhk,bmhk->bhlm", query * query.shape[-1] ** -0.5, key)
+        weights = masked_softmax(logits, attention_mask(source, source_mask, causal=False))
+        heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
+        return torch.einsum("blhk,hkd->bld", heads, p["output"])
+
+
+def position_bias(table: Tensor, seq_len: int, causal: bool) -> Tensor:
+    """What is added to the logits [1,H,L,L], from one bias a bucket and head [BUCKETS,H]."""
+    index = torch.as_tensor(buckets(int(seq_len), causal), device=table.device)
+    return table[index].movedim(-1, 0)[None]
+
+
+def mean(x: Tensor, mask: Tensor | None) -> Tensor:
+    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    if mask is None:
+        return x.mean(dim=1)
+    weights = mask.to(x.dtype)[..., None]
+    return (x * weights).sum(dim=1) / weights.sum(dim=1).clamp(min=1)
+
+
+def embed(p: dict[str, Tensor], tokens: Tensor, positions: PositionKind) -> Tensor:
+    """Token ids [B,L] -> X [B,L,d], positions added where they are added to tokens."""
+    x = p["embedding"][tokens]
+    L = tokens.shape[1]
+    if positions == "learned":
+        return x + p["positions"][:L]
+    if positions == "sinusoidal":
+        return x + torch.as_tensor(
+            sinusoids(int(L), int(x.shape[-1])), dtype=x.dtype, device=x.device
+        )
+    return x

@@ -1,0 +1,287 @@
+"""Attention a block of queries at a time, its weights made again in the backward pass.
+
+What is in memory beside inputs, outputs and gradients is a few blocks [heads, B, queries, L], so
+that it grows with L and not with its square. Tensors have heads first: [h or 1, b or 1, l, ..].
+Where one block holds all, its weights are kept for the backward pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synthbench.backends.choices import bound
+
+# Queries a block. Heads go together until a block has so many logits: few enough that they stay in
+# a CPU's cache and take the memory of the block before, on a GPU enough to fill it.
+QUERIES = 128
+LOGITS = {"cpu": 2**19, "cuda": 2**26}
+
+
+@dataclass(frozen=True)
+class Term:
+    """One term of the logits: `rows(keys, *by_query, *whole)` -> [h, b or 1, l, keys].
+
+    Tensors have four axes; those `by_query` have the queries third, and come cut to a block.
+    """
+
+    rows: Callable[..., Tensor]
+    by_query: tuple[Tensor, ...]
+    whole: tuple[Tensor, ...] = ()
+
+
+Pair = tuple[Tensor, Tensor]
+
+
+def attend(
+    pair: Pair | None,
+    terms: Sequence[Term],
+    value: Tensor,
+    key_mask: Tensor | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """softmax(query features key features^T + terms) value [h,b,m,c] -> [h,b,l,c].
+
+    `pair`: query features [h,b or 1,l,f], key features [h,b or 1,m,f]. `key_mask` [b,m] is True
+    where a key is seen; the weights of a query that sees none mean nothing.
+    """
+    query, key = pair if pair is not None else (None, None)
+    tensors = [t for term in terms for t in (*term.by_query, *term.whole)]
+    hidden = None if key_mask is None else ~key_mask
+    return _run(tuple(terms), hidden, causal, query, key, value, *tensors)
+
+
+def _run(*args: Any) -> Tensor:
+    attended: Tensor = _Blockwise.apply(*args)  # type: ignore[no-untyped-call]
+    return attended
+
+
+def run_eagerly() -> None:
+    """Have torch.compile leave `attend` as it is: it cannot follow gradients within gradients."""
+    global _run
+    if not hasattr(_run, "_torchdynamo_disable"):  # a decorator would import its compiler at once
+        _run = torch.compiler.disable(_run)
+
+
+@dataclass(frozen=True)
+class _Block:
+    heads: slice
+    queries: slice
+    keys: int
+
+    def rows(self, t: Tensor) -> Tensor:
+        """The block's heads and queries of a tensor."""
+        return self.all(t)[:, :, self.queries]
+
+    def seen(self, t: Tensor) -> Tensor:
+        """The block's heads and the keys it sees of a tensor."""
+        return self.all(t)[:, :, : self.keys]
+
+    def all(self, t: Tensor) -> Tensor:
+        """The block's heads of a tensor."""
+        return t if t.shape[0] == 1 else t[self.heads]
+
+
+def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
+    """Blocks of queries; where causal, only the keys that one of them sees."""
+    queries = min(bound(QUERIES), length)
+    logits = bound(LOGITS.get(device, LOGITS["cpu"]))
+    together = max(1, logits // (batch * queries * length))
+    return [
+        _Block(
+            slice(head, min(head + together, heads)), slice(start, end), end if causal else length
+        )
+        for head in range(0, heads, together)
+        for start in range(0, length, queries)
+        for end in [min(start + queries, length)]
+    ]
+
+
+@dataclass(frozen=True)
+class _Logits:
+    """How logits are made of tensors, and which keys are hidden."""
+
+    terms: tuple[tuple[Callable[..., Tensor], int, int], ...]  # rows, tensors by query, whole
+    by_query: tuple[bool, ...]  # of all terms' tensors
+    causal: bool
+    batch: int
+
+    @staticmethod
+    def of(terms: Sequence[Term], causal: bool, batch: int) -> _Logits:
+        counted = tuple((term.rows, len(term.by_query), len(term.whole)) for term in terms)
+        by_query = (n < cut for _, cut, whole in counted for n in range(cut + whole))
+        return _Logits(counted, tuple(by_query), causal, batch)
+
+    def cut(self, tensors: Sequence[Tensor], block: _Block) -> list[Tensor]:
+        """The block's part of each tensor."""
+        return [
+            block.rows(t) if by_query else block.all(t)
+            for t, by_query in zip(tensors, self.by_query, strict=True)
+        ]
+
+    def rows(self, cut: Sequence[Tensor], block: _Block) -> list[Tensor]:
+        """Each term's logits [h, b or 1, l, m]."""
+        made, start = [], 0
+        for rows, by_query, whole in self.terms:
+            end = start + by_query + whole
+            made.append(rows(block.keys, *cut[start:end]))
+            start = end
+        return made
+
+    def weights(
+        self, pair: Pair | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
+    ) -> Tensor:
+        """Softmax of the sum of the pair's product and the terms' rows, [h,b,l,m]."""
+        logits = self._sum(pair, rows, block, own=self.causal or hidden is not None)
+        lowest = torch.finfo(logits.dtype).min
+        if hidden is not None:
+            logits.masked_fill_(hidden[:, None, : block.keys], lowest)
+        if self.causal:
+            first, end = block.queries.start, block.queries.stop
+            later = torch.ones(end - first, end - first, dtype=torch.bool, device=logits.device)
+            logits[..., first:end].masked_fill_(later.triu_(1), lowest)
+        return torch.softmax(logits, -1)
+
+    def _sum(
+        self, pair: Pair | None, rows: Sequence[Tensor], block: _Block, *, own: bool
+    ) -> Tensor:
+        """The sum [h,b,l,m]; `own`: in memory that may be written over."""
+        total = None
+        if pair is not None:
+            query, key = block.rows(pair[0]), block.seen(pair[1])
+            total = _product(query, key.mT)
+        for each in rows:
+            if total is None:
+                total = each.detach()
+            elif total.shape[1] < each.shape[1] or (pair is None and each is rows[1]):
+                total = total + each.detach()
+            else:
+                total += each.detach()
+        assert total is not None
+        if total.shape[1] < self.batch:
+            total = total.expand(-1, self.batch, -1, -1).contiguous()
+        elif own and pair is None and len(rows) == 1:
+            total = total.clone()
+        return total
+
+
+class _Blockwise(torch.autograd.Function):
+    """See `attend`."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        terms: tuple[Term, ...],
+        hidden: Tensor | None,
+        causal: bool,
+        query: Tensor | None,
+        key: Tensor | None,
+        value: Tensor,
+        *tensors: Tensor,
+    ) -> Tensor:
+        heads, batch, length, channels = value.shape
+        logits = ctx.logits = _Logits.of(terms, causal, batch)
+        ctx.save_for_backward(hidden, query, key, value, *tensors)
+        pair = None if query is None or key is None else (query, key)
+        blocks = _blocks(heads, batch, length, value.device.type, causal)
+        ctx.blocks, ctx.only = blocks, None
+        if len(blocks) == 1 and any(ctx.needs_input_grad):
+            leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], blocks[0])
+            weights = logits.weights(pair, rows, hidden, blocks[0])
+            ctx.only = leaves, rows, weights
+            return weights @ value
+        out = value.new_empty(heads, batch, length, channels)
+        for block in blocks:
+            rows = logits.rows(logits.cut(tensors, block), block)
+            weights = logits.weights(pair, rows, hidden, block)
+            out[block.heads, :, block.queries] = weights @ block.seen(value)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        (d_out,) = gradients
+        hidden, query, key, value, *tensors = ctx.saved_tensors
+        logits: _Logits = ctx.logits
+        batch = value.shape[1]
+        pair = None if query is None else (query, key)
+        given = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
+        sums = [
+            torch.zeros_like(t, memory_format=torch.contiguous_format) if need else None
+            for t, need in given
+        ]
+        d_query, d_key, d_value, *d_tensors = sums
+        for block in ctx.blocks:
+            if ctx.only is not None:
+                (leaves, rows, weights), ctx.only = ctx.only, None
+            else:
+                leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], block)
+                weights = logits.weights(pair, rows, hidden, block)
+            d_rows, seen = block.rows(d_out), block.seen(value)
+            if d_value is not None:
+                block.seen(d_value).add_(weights.mT @ d_rows)
+            d_weights = d_rows @ seen.mT
+            d_logits = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
+            if pair is not None:
+                shared = query.shape[1] < batch
+                d_product = d_logits.sum(1, keepdim=True) if shared else d_logits
+                if d_query is not None:
+                    block.rows(d_query).copy_(_product(d_product, block.seen(key)))
+                if d_key is not None:
+                    found = _transposed_product(d_product, block.rows(query), key.shape[1])
+                    block.seen(d_key).add_(found)
+            _add_gradients(logits, rows, leaves, d_logits, d_tensors, block)
+        return (None, None, None, *sums)
+
+
+def _with_graph(
+    logits: _Logits, tensors: Sequence[Tensor], needed: Sequence[bool], block: _Block
+) -> tuple[list[Tensor], list[Tensor]]:
+    """A block's part of the terms' tensors as leaves, and the rows made of them."""
+    with torch.enable_grad():
+        leaves = [
+            t.detach().requires_grad_(need)
+            for t, need in zip(logits.cut(tensors, block), needed, strict=True)
+        ]
+        return leaves, logits.rows(leaves, block)
+
+
+def _add_gradients(
+    logits: _Logits,
+    rows: list[Tensor],
+    leaves: list[Tensor],
+    d_logits: Tensor,
+    d_tensors: list[Tensor | None],
+    block: _Block,
+) -> None:
+    """Add a block's gradients of the terms' tensors to those of the blocks before."""
+    places = [n for n, leaf in enumerate(leaves) if leaf.requires_grad]
+    made = [each for each in rows if each.requires_grad]
+    if not places:
+        return
+    summed = d_logits.sum(1, keepdim=True) if any(each.shape[1] == 1 for each in made) else d_logits
+    given = [summed if each.shape[1] == 1 else d_logits for each in made]
+    found = torch.autograd.grad(made, [leaves[n] for n in places], given)
+    for n, gradient in zip(places, found, strict=True):
+        total = d_tensors[n]
+        assert total is not None
+        (block.rows(total) if logits.by_query[n] else block.all(total)).add_(gradient)
+
+
+def _product(left: Tensor, right: Tensor) -> Tensor:
+    """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for the batch, one product a head."""
+    h, b, rows, inner = left.shape
+    if right.shape[1] == b:
+        return left @ right
+    folded = left.reshape(h, 1, b * rows, inner) @ right
+    return folded.reshape(h, b, rows, -1)
+
+
+def _transposed_product(left: Tensor, right: Tensor, batch: int) -> Tensor:
+    """left^T right over the rows, and over the batch too where `batch` is 1: [h,batch,m,f]."""
+    if batch < left.shape[1]:
+        left, right = (t.reshape(t.shape[0], 1, -1, t.shape[-1]) for t in (left, right))
+    return left.mT @ right

@@ -1,0 +1,105 @@
+"""Logits as a product of query features and key features, in PyTorch.
+
+Every pair is (query features [B or 1, H, L, f], key features [B or 1, H, L, f]): a weighted sum of
+such logits is one pair, its features side by side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from synthbench.backends.torch.mixers.blockwise import Pair
+from synthbench.backends.torch.mixers.convolutional import first_of_two
+from synthbench.backends.torch.mixers.numerics import Given, windows, zero_padded
+from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
+from synthbench.mixers.attention import Component
+from synthbench.mixers.convolutional import BottleneckConv
+from synthbench.mixers.dense import Dense
+from synthbench.mixers.dot_product import DotProduct
+from synthbench.mixers.factorized_random import FactorizedRandom
+from synthbench.mixers.pointwise import Bottleneck
+
+
+def dot_product(component: DotProduct, given: Given) -> Pair:
+    """(Q / sqrt(k), K)."""
+    query, key = given.project("dot_product.query"), given.project("dot_product.key")
+    key = zero_padded(key, given.padding_mask)  # a hidden logit has gradient 0, and 0 x NaN is NaN
+    return (query * query.shape[-1] ** -0.5).swapaxes(1, 2), key.swapaxes(1, 2)
+
+
+def factorized_random(component: FactorizedRandom, given: Given) -> Pair:
+    """(left, right), the same for every example."""
+    L, p = given.x.shape[1], given.p
+    return p["factorized_random.left"][None, :, :L], p["factorized_random.right"][None, :, :L]
+
+
+def dense(component: Dense, given: Given) -> Pair:
+    """(relu(X hidden), logits^T)."""
+    hidden = torch.relu(given.project(component.hidden_name)).swapaxes(1, 2)
+    return with_map(hidden, given.p["dense.logits"], given.p.get("dense.logits_bias"))
+
+
+def bottleneck(component: Bottleneck, given: Given) -> Pair:
+    """(relu(relu(X down) up), logits^T)."""
+    hidden = bottleneck_hidden(given).swapaxes(1, 2)
+    return with_map(hidden, given.p["bottleneck.logits"], given.p.get("bottleneck.logits_bias"))
+
+
+def bottleneck_conv(component: BottleneckConv, given: Given) -> Pair:
+    """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
+    name = "bottleneck_conv"
+    hidden = first_of_two(name, given)
+    w, c, H, _ = given.p[f"{name}.second"].shape
+    seen = windows(hidden, w, given.causal).reshape(*hidden.shape[:2], 1, c * w)
+    kernel = given.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)
+    seen = seen.expand(-1, -1, H, -1)
+    return with_map(seen.swapaxes(1, 2), kernel, given.p.get(f"{name}.second_bias"))
+
+
+def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
+    """Hidden [B,H,L,k] with its map to logits [H or none,k,N] and bias [H or none,N], cut to L."""
+    B, H, L, _ = hidden.shape
+    key = weight[..., :L].mT.expand(H, -1, -1)[None]
+    if bias is None:
+        return hidden, key.contiguous()
+    bias = bias[..., :L, None].expand(1, H, -1, -1)
+    return torch.cat([hidden, hidden.new_ones(B, H, L, 1)], -1), torch.cat([key, bias], -1)
+
+
+FEATURES: dict[str, Callable[[Any, Given], Pair]] = {
+    "dot_product": dot_product,
+    "factorized_random": factorized_random,
+    "dense": dense,
+    "bottleneck": bottleneck,
+    "bottleneck_conv": bottleneck_conv,
+}
+
+
+def one_pair(pairs: list[Pair]) -> Pair:
+    """The pair of the sum of logits: features side by side."""
+    if len(pairs) == 1:
+        return pairs[0]
+    queries, keys = (side_by_side(list(each)) for each in zip(*pairs, strict=True))
+    return queries, keys
+
+
+def side_by_side(features: list[Tensor]) -> Tensor:
+    """Features [B or 1,H,L,f] concatenated, each repeated for the batch where another needs it."""
+    batch = max(each.shape[0] for each in features)
+    return torch.cat([each.expand(batch, -1, -1, -1) for each in features], -1)
+
+
+def pair_of(component: Component, given: Given, weight: Tensor | None) -> Pair:
+    """The feature pair of one component, its weight [H or 1] in a mixture taken in."""
+    query, key = FEATURES[component.name](component, given)
+    return query if weight is None else query * weight[:, None, None], key
+
+
+def pad_features(x: Tensor, features: int) -> Tensor:
+    """X [..,f] with zeros up to `features`."""
+    return x if x.shape[-1] == features else F.pad(x, (0, features - x.shape[-1]))

@@ -1,0 +1,161 @@
+"""Synthetic attention without all of its weights in memory, in PyTorch.
+
+Logits that are products of features go to one call of PyTorch's fused attention; those that are
+the same for every example weigh the values of the whole batch in one product a head; the others
+are made a block of queries at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
+
+from synthbench.backends.torch.mixers import blockwise
+from synthbench.backends.torch.mixers.blockwise import Pair, Term
+from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
+from synthbench.backends.torch.mixers.kept import keeps, kept_weights
+from synthbench.backends.torch.mixers.numerics import Given, add_bias, choose, softmax, zero_padded
+from synthbench.backends.torch.mixers.terms import logits_term, term_of
+from synthbench.mixers.attention import Attention, Component
+
+# A hidden key's last feature, times one in every query: no logit comes near it.
+HIDDEN = -1e30
+SHARED = frozenset({"random", "fixed_random", "factorized_random"})
+
+
+def fused(
+    mixer: Attention,
+    p: dict[str, Tensor],
+    x: Tensor,
+    padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """The numbers of `reference`, its weights [B,H,L,L] never in memory together."""
+    given = Given(p, x, padding_mask, causal)
+    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    heads = without_blind(attend(mixer, given, value), given)
+    y = heads.flatten(2) @ p["output"].flatten(0, 1)
+    return add_bias(y, p.get("output_bias"))
+
+
+def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
+    """softmax(S) value: value [B,L,H,k] -> [B,L,H,k]; what sees no key has any finite output."""
+    parts = list(zip(mixer.components, weights_of(mixer, given), strict=True))
+    if SHARED.issuperset(component.name for component in mixer.components):
+        if keeps(mixer, given):
+            choose("weights kept between calls")
+            heads = shared(value, given, lambda v: kept_weights(mixer, given) @ v)
+        else:
+            choose("one product a head, by blocks of queries")
+            pair, terms = split(parts, given)
+            heads = shared(value, given, lambda v: by_blocks(pair, terms, v, None, given.causal))
+        if heads is not None:
+            return heads
+    pair, terms = split(parts, given)
+    if pair is not None and not terms:
+        return flash(pair, value, given)
+    choose("blocks of queries")
+    by_head = value.permute(2, 0, 1, 3)
+    heads = by_blocks(pair, terms, by_head, given.padding_mask, given.causal)
+    return heads.permute(1, 2, 0, 3)
+
+
+Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
+
+
+def split(parts: Parts, given: Given) -> tuple[Pair | None, list[Term]]:
+    """The components that are products of features as one pair, and the others."""
+    pairs, terms = [], []
+    for component, weight in parts:
+        if component.name in FEATURES:
+            pairs.append(pair_of(component, given, weight))
+        else:
+            terms.append(term_of(component, given, weight))
+    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
+        terms.append(logits_term(given.p["position_bias"]))
+    return one_pair(pairs) if pairs else None, terms
+
+
+def weights_of(mixer: Attention, given: Given) -> list[Tensor | None]:
+    """The weight [H or 1] of each component; None where they are added as they are."""
+    alpha = given.p.get("alpha")
+    if alpha is None:
+        return [None] * len(mixer.components)
+    return list(softmax(alpha, axis=0).reshape(len(mixer.components), -1).unbind())
+
+
+def flash(pair: Pair, value: Tensor, given: Given) -> Tensor:
+    """One call of PyTorch's fused attention; padding is one more feature, never a mask.
+
+    Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
+    CUDA one that is a multiple of 8.
+    """
+    choose("scaled_dot_product_attention")
+    query, key = pair
+    B, k = value.shape[0], value.shape[-1]
+    if given.padding_mask is not None:
+        hidden = torch.where(given.padding_mask, 0.0, HIDDEN).to(key.dtype)
+        hidden = hidden[:, None, :, None].expand(-1, key.shape[1], -1, -1)
+        key = torch.cat([key.expand(B, -1, -1, -1), hidden], -1)
+        query = torch.cat([query, query.new_ones(*query.shape[:3], 1)], -1)
+    features = max(k, query.shape[-1])
+    if value.device.type == "cuda":
+        features = -(-features // 8) * 8
+    query, key = (pad_features(x, features).expand(B, -1, -1, -1) for x in (query, key))
+    heads = F.scaled_dot_product_attention(
+        query, key, pad_features(value.swapaxes(1, 2), features), is_causal=given.causal, scale=1.0
+    )
+    return heads[..., :k].swapaxes(1, 2)
+
+
+def by_blocks(
+    pair: Pair | None, terms: list[Term], value: Tensor, mask: Tensor | None, causal: bool
+) -> Tensor:
+    """`blockwise.attend` of a pair [B or 1,H,L,f] as it is here; value [H,b,L,c] -> [H,b,L,c]."""
+    if pair is not None:
+        pair = (pair[0].swapaxes(0, 1), pair[1].swapaxes(0, 1))
+    return blockwise.attend(pair, terms, value, mask, causal)
+
+
+def shared(value: Tensor, given: Given, product: Callable[[Tensor], Tensor]) -> Tensor | None:
+    """Weights that are the same for every example times the values [B,L,H,k] side by side.
+
+    `product` takes [H,1,L,c] to weights times it. Padded keys have values of zero; what they weigh
+    is taken out by a division by the weight of the others: Y = (P (m V)) / (P m). None where the
+    others weigh too little for that (their exponentials underflow).
+    """
+    B, L, H, k = value.shape
+    columns = value.permute(2, 1, 0, 3).reshape(H, 1, L, B * k)
+    mask = given.padding_mask
+    if mask is None:
+        return product(columns).reshape(H, L, B, k).permute(2, 1, 0, 3)
+    seen = mask.T.to(value.dtype).expand(H, 1, L, B)
+    heads, weight = product(torch.cat([columns, seen], -1)).split([B * k, B], -1)
+    weight = torch.where(sees_a_key(mask, given.causal).T, weight, 1)  # [H,1,L,B]
+    if exists(weight) and bool((weight < torch.finfo(weight.dtype).tiny ** 0.75).any()):
+        return None
+    heads = heads.reshape(H, L, B, k) / weight.reshape(H, L, B, 1)
+    return heads.permute(2, 1, 0, 3)
+
+
+def without_blind(heads: Tensor, given: Given) -> Tensor:
+    """Heads [B,L,H,k] with zeros where a query sees no key."""
+    if given.padding_mask is None:
+        return heads
+    return torch.where(sees_a_key(given.padding_mask, given.causal)[..., None, None], heads, 0)
+
+
+def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
+    """[B,L], or [B,1] where all queries see the same: whether one of the keys seen is real."""
+    if causal:
+        return padding_mask.cumsum(1) > 0
+    return padding_mask.any(1, keepdim=True)
+
+
+def exists(x: Tensor) -> bool:
+    """Whether a tensor has values, to look at now."""
+    return not (x.is_meta or isinstance(x, FakeTensor) or torch.compiler.is_compiling())

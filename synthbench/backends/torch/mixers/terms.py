@@ -1,0 +1,100 @@
+"""Logits that are no product of features, a block of queries at a time, in PyTorch.
+
+Heads come first, as `blockwise` has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from synthbench.backends.torch.mixers import components
+from synthbench.backends.torch.mixers.blockwise import Term
+from synthbench.backends.torch.mixers.factorized_dense import factor
+from synthbench.backends.torch.mixers.numerics import Given, split_heads
+from synthbench.mixers.attention import Component
+from synthbench.mixers.factorized_dense import FactorizedDense
+from synthbench.mixers.pointwise import Glu
+from synthbench.mixers.random import FixedRandom, Random
+
+
+def random(component: Random | FixedRandom, given: Given, weight: Tensor | None) -> Term:
+    """Rows of the logits [H,N,N], whose gradient is written where it belongs block by block."""
+    logits = given.p[f"{component.name}.logits"][:, None]
+    if weight is None:
+        return Term(lambda keys, rows: rows[..., :keys], (logits,))
+    return Term(lambda keys, rows, w: rows[..., :keys] * w, (logits,), (by_head(weight),))
+
+
+def factorized_dense(component: FactorizedDense, given: Given, weight: Tensor | None) -> Term:
+    """A[..,j // b] B[..,j % b] of a block."""
+    hidden_a, hidden_b = component.hidden_names
+    a = factor(given, hidden_a, "factorized_dense.a").swapaxes(0, 1)
+    b = factor(given, hidden_b, "factorized_dense.b").swapaxes(0, 1)
+    return Term(outer_rows, (a if weight is None else a * by_head(weight), b))
+
+
+def outer_rows(keys: int, a: Tensor, b: Tensor) -> Tensor:
+    """The first `keys` products of a [h,b,l,a] and b [h,b,l,b]."""
+    a = a[..., : -(-keys // b.shape[-1])]
+    return (a[..., :, None] * b[..., None, :]).flatten(-2)[..., :keys]
+
+
+def glu(component: Glu, given: Given, weight: Tensor | None) -> Term:
+    """(Xh logits) * sigmoid(Xh gate) of a block."""
+    p, L = given.p, given.x.shape[1]
+    split = split_heads(given.x, p["glu.logits"].shape[0]).permute(2, 0, 1, 3)
+    whole = [p[f"glu.{name}"][:, None, :, :L] for name in ("logits", "gate")]
+    if "glu.logits_bias" in p:
+        whole += [p[f"glu.{name}_bias"][:, None, None, :L] for name in ("logits", "gate")]
+    if weight is not None:
+        whole[::2] = [each * by_head(weight) for each in whole[::2]]
+    return Term(glu_rows, (split,), tuple(whole))
+
+
+def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor) -> Tensor:
+    """x [h,b,l,k] through both maps [h,1,k,m]."""
+    made, opened = (fold(x, each[..., :keys]) for each in (logits, gate))
+    if biases:
+        made, opened = made + biases[0][..., :keys], opened + biases[1][..., :keys]
+    return made * torch.sigmoid(opened)
+
+
+def whole(component: Component, given: Given, weight: Tensor | None) -> Term:
+    """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
+    logits = components.logits(component, given)
+    return logits_term(logits if weight is None else logits * weight[:, None, None])
+
+
+def logits_term(logits: Tensor) -> Term:
+    """Logits [B or 1,H,L,L] that are there."""
+    return Term(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
+
+
+def fold(x: Tensor, weight: Tensor) -> Tensor:
+    """x [h,b,l,k] times weight [h,1,k,m], one product a head."""
+    h, b, rows, k = x.shape
+    return (x.reshape(h, b * rows, k) @ weight[:, 0]).reshape(h, b, rows, -1)
+
+
+def by_head(weight: Tensor) -> Tensor:
+    """A component's weight [H or 1] with four axes."""
+    return weight[:, None, None, None]
+
+
+TERMS: dict[str, Callable[[Any, Given, Tensor | None], Term]] = {
+    "random": random,
+    "fixed_random": random,
+    "factorized_dense": factorized_dense,
+    "conv": whole,
+    "conv_relu_conv": whole,
+    "glu": glu,
+}
+
+
+def term_of(component: Component, given: Given, weight: Tensor | None) -> Term:
+    """The term of one component, its weight [H or 1] in a mixture taken in."""
+    return TERMS[component.name](component, given, weight)

@@ -1,0 +1,103 @@
+"""`synthbench export`: a run in the form of another tool, from its records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from synthbench.cli.options import Results
+from synthbench.cli.output import complain
+from synthbench.cli.runs import find_run, newest_run
+from synthbench.errors import NotationError, ResultsError
+
+if TYPE_CHECKING:
+    from synthbench.store import Run
+
+
+class Format(StrEnum):
+    """What can be written."""
+
+    PYTEST_BENCHMARK = "pytest-benchmark"
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def export(
+    run: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[RUN]",
+            help="A run's folder, suite/run, or a suite for its newest run. The newest of all "
+            "without it.",
+            show_default=False,
+        ),
+    ] = None,
+    *,
+    format: Annotated[Format, typer.Option("--format", help="What to write.")],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            "--out", metavar="FILE", help="Where to write it.", show_default="standard output"
+        ),
+    ] = None,
+    results: Results = Path("results"),
+) -> None:
+    """Write a run's records for another tool.
+
+    pytest-benchmark: a JSON file for `pytest-benchmark compare`, a benchmark a cell, the samples
+    of its rounds one after the other. csv: a row a record, without raw samples. parquet: the same
+    with the raw samples of each; needs pyarrow and --out.
+    """
+    from synthbench.store import read_run
+
+    if format is Format.PARQUET and out is None:
+        raise NotationError("Parquet is no text to print; name a file with --out")
+    folder = find_run(run, results) if run else newest_run(results)
+    measured = read_run(folder)
+    for damage in measured.damaged:
+        complain(f"{folder}: {damage}; left out")
+    if out is None:
+        typer.echo(_text(measured, format), nl=False)
+    else:
+        _write(measured, format, out)
+    complain(f"{folder}: {len(measured.records)} records exported" + (f" to {out}" if out else ""))
+
+
+def _write(run: Run, format: Format, out: Path) -> None:
+    from synthbench.report.export.frames import write_parquet
+
+    try:
+        if format is Format.PARQUET:
+            write_parquet(run.records, out)
+        else:
+            out.write_bytes(_text(run, format).encode())
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write {out}: {error.strerror or error}; name another file with --out"
+        ) from error
+
+
+def _text(run: Run, format: Format) -> str:
+    from synthbench.report.export.frames import csv_text
+    from synthbench.report.export.pytest_benchmark import pytest_benchmark_text
+
+    if format is Format.CSV:
+        return csv_text(run.records)
+    text = pytest_benchmark_text(run)
+    _tell_left_out(run)
+    return text
+
+
+def _tell_left_out(run: Run) -> None:
+    from synthbench.report.export.benchmark import cell_rounds, worst
+
+    cells = cell_rounds(run.records).values()
+    outcomes = Counter(worst(rounds).outcome for rounds in cells)
+    ok = outcomes.pop("ok", 0)
+    if outcomes:
+        found = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        complain(f"{len(cells) - ok} of {len(cells)} cells have no samples, left out: {found}")

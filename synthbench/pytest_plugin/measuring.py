@@ -1,0 +1,151 @@
+"""How an item is measured: by the harness, in a child of its framework's host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthbench.errors import FrameworkMissingError, SynthbenchError
+from synthbench.record import Outcome, Record
+from synthbench.report.export.benchmark import extra_info, parameters_of, samples_of, worst
+from synthbench.run.ceilings import measure_ceilings
+from synthbench.run.progress import Silent
+from synthbench.run.runner import Running, Summary, now, record_of
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import Plan
+
+SKIPPED: tuple[Outcome, ...] = ("oom", "oom_predicted", "unsupported")
+
+# Where benchmarks are disabled: enough to see that a cell runs.
+UNTIMED = {
+    "rounds": 1, "min_samples": 1, "min_seconds": 1e-9, "max_seconds": 1e-3, "precision": None,
+    "ceiling": False,
+}  # fmt: skip
+
+
+class CellFailedError(Exception):
+    """A cell crashed, took too long or was quarantined; the text is the outcome and the reason."""
+
+
+class Bench:
+    """The hosts of one suite, a process per framework, and what its cells share."""
+
+    def __init__(self, plan: Plan, plugins: Sequence[str], notes: list[str]) -> None:
+        self.plan, self.plugins, self.notes = plan, list(plugins), notes
+        self.running: Running | None = None
+        self.missing: dict[str, str] = {}
+
+    def start(self, cells: Iterable[Cell], *, timed: bool) -> None:
+        """Start the hosts of these cells and measure their ceilings, where that is to be done."""
+        if self.running is not None:
+            return
+        settings = self.plan.settings
+        measure = settings.measure if timed else settings.measure.model_copy(update=UNTIMED)
+        plan = replace(
+            self.plan,
+            cells=tuple(cells),
+            settings=settings.model_copy(update={"measure": measure}),
+        )
+        summary = Summary(Path(), plan.device)
+        self.missing = summary.missing
+        self.running = Running(plan, summary, self.plugins, _Notes(self.notes))
+        self.running.start_hosts()
+        if measure.ceiling:
+            self.running.ceilings = measure_ceilings(
+                self.running.hosts, plan.cells, [], self.running.observer
+            )
+
+    def measure(self, cell: Cell) -> list[Record]:
+        """A record for each round of a cell, up to the first that is not ok.
+
+        Raises FrameworkMissingError where its framework or the device is not there.
+        """
+        running = self.running
+        assert running is not None
+        records: list[Record] = []
+        for number in range(running.measure_settings.rounds):
+            if cell.framework not in running.hosts:
+                raise FrameworkMissingError(self.missing[cell.framework])
+            started = now()
+            reply = running.reply_for(cell)
+            records.append(record_of(cell, number, started, reply))
+            if reply.outcome != "ok":
+                break
+        return records
+
+    def version(self, framework: str) -> str:
+        """The framework's version; it must be there."""
+        assert self.running is not None
+        return self.running.hosts[framework].version
+
+    def stop(self) -> None:
+        """End the hosts."""
+        running, self.running = self.running, None
+        if running is not None:
+            running.stop_hosts()
+
+
+class Replay:
+    """Steps that take the seconds measured elsewhere, on a clock that they alone move."""
+
+    def __init__(self) -> None:
+        self.samples = iter([0.0])
+        self.now = 0.0
+
+    def reset(self) -> None:
+        """Begin a step at zero, so that its seconds are exact."""
+        self.now = 0.0
+
+    def step(self) -> None:
+        """Let the next sample pass; nothing once all are told."""
+        self.now = next(self.samples, 0.0)
+
+    def synthbench(self) -> float:
+        """The clock; pytest-benchmark stores its name as that of the timer."""
+        return self.now
+
+
+def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Replay) -> None:
+    """Measure a cell and give its samples to pytest-benchmark's fixture; fail or skip with it.
+
+    `replay.synthbench` must be the fixture's timer.
+    """
+    try:
+        records = bench.measure(cell)
+    except SynthbenchError as error:
+        benchmark.pedantic(_fail, (str(error),))
+        return
+    deciding = worst(records)
+    if deciding.outcome in SKIPPED:
+        pytest.skip(f"{name}: {deciding.outcome}: {deciding.reason}")
+    if deciding.outcome != "ok":
+        benchmark.pedantic(_fail, (f"{deciding.outcome}: {deciding.reason}",))
+        return
+    samples = samples_of(records)
+    warnings = extra_info(records)["warnings"]
+    bench.notes += [f"{name}: {warning}" for warning in warnings if benchmark.enabled]
+    benchmark.fullname = f"{bench.plan.suite}::{name}"  # as an exported file has it
+    benchmark.param, benchmark.params = name, parameters_of(cell)
+    benchmark.extra_info |= extra_info(records)
+    benchmark.extra_info["framework_version"] = bench.version(cell.framework)
+    replay.samples = iter(samples)
+    benchmark.pedantic(replay.step, setup=replay.reset, rounds=len(samples))
+
+
+def _fail(reason: str) -> None:
+    """Raised where pytest-benchmark expects a function to fail: it then stores no times."""
+    raise CellFailedError(reason)
+
+
+class _Notes(Silent):
+    """Keeps what a person should know for the end of the session."""
+
+    def __init__(self, notes: list[str]) -> None:
+        self.notes = notes
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)

@@ -1,0 +1,106 @@
+"""A cell as pytest-benchmark knows a benchmark: name, group, parameters, what else is known."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from synthbench.record import Outcome, Record
+from synthbench.report.frame import OUTCOMES
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import DEFAULT_COMPILE
+
+PARAMETERS = (
+    "variant", "framework", "mode", "seq_len", "batch", "dtype", "form", "compile", "device",
+    "model", "d_model", "heads",
+)  # fmt: skip
+
+
+def benchmark_names(cells: Iterable[Cell]) -> dict[str, str]:
+    """Cell id -> a name like V-torch-forward-128, the same for the same cell in any selection.
+
+    What is not as in most suites stands behind the length (batch8, bfloat16, fused, cuda, ...);
+    cells that would still share a name have their id behind it.
+    """
+    named = {cell.id: "-".join([cell.variant, setting_name(cell), *_twin(cell)]) for cell in cells}
+    times = Counter(named.values())
+    return {id: name if times[name] == 1 else f"{name}-{id}" for id, name in named.items()}
+
+
+def setting_name(cell: Cell) -> str:
+    """A cell but for its variant, torch-forward-128: the group in which variants are compared."""
+    usual = DEFAULT_COMPILE[cell.framework]
+    more = {
+        f"batch{cell.batch}": cell.batch != 1,
+        cell.dtype: cell.dtype != "float32",
+        cell.form: cell.form != "auto",
+        cell.compile: cell.compile != usual,
+        cell.device.replace(":", ""): cell.device != "cpu",
+    }
+    shown = [text for text, is_shown in more.items() if is_shown]
+    return "-".join([cell.framework, cell.mode, str(cell.seq_len), *shown])
+
+
+def _twin(cell: Cell) -> list[str]:
+    return ["twin"] * (cell.replica > 0)
+
+
+def parameters_of(cell: Cell) -> dict[str, Any]:
+    """What --benchmark-group-by=param:NAME can name."""
+    return {name: getattr(cell, name) for name in PARAMETERS}
+
+
+def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """Cell id -> its records by round; of those of one round the last counts."""
+    latest = {(record.id, record.round): record for record in records}
+    cells: dict[str, list[Record]] = {}
+    for (id, _), record in sorted(latest.items()):
+        cells.setdefault(id, []).append(record)
+    return cells
+
+
+def worst(rounds: Sequence[Record]) -> Record:
+    """The record that decides: a cell that fails now and then gives no number to rely on."""
+    return min(rounds, key=lambda record: OUTCOMES.index(record.outcome))
+
+
+def samples_of(rounds: Iterable[Record]) -> list[float]:
+    """Seconds of every steady-state step: the rounds one after the other, each sample alike."""
+    timings = [record.measurements.timing for record in rounds]
+    return [sample for timing in timings if timing is not None for sample in timing.samples]
+
+
+def extra_info(rounds: Sequence[Record]) -> dict[str, Any]:
+    """What a cell is and what else was measured of it; None where it was not. Bytes, seconds."""
+    last, cell = rounds[-1].measurements, rounds[-1].cell
+    timings = [record.measurements.timing for record in rounds]
+    memories = [record.measurements.memory for record in rounds]
+    flops, parity = last.flops, last.parity
+    outcome: Outcome = worst(rounds).outcome
+    medians = [statistics.median(timing.samples) for timing in timings if timing is not None]
+    told = (warning for record in rounds for warning in record.measurements.warnings)
+    return {
+        "cell": cell.id,
+        "outcome": outcome,
+        **parameters_of(cell),
+        "built_form": last.form,
+        "parameters": last.parameters,
+        "constants": last.constants,
+        "flops": flops and flops.formula,
+        "traced_flops": flops and flops.traced,
+        "peak_bytes": max((memory.peak for memory in memories if memory), default=None),
+        "parity_forward": parity and parity.forward,
+        "parity_gradient": parity and parity.gradient,
+        "rounds": len(rounds),
+        "round_medians": medians,
+        "build_seconds": _median([timing.build_seconds for timing in timings if timing]),
+        "compile_seconds": _median([timing.compile_seconds for timing in timings if timing]),
+        "first_step_seconds": _median([timing.first_step_seconds for timing in timings if timing]),
+        "warnings": list(dict.fromkeys(told)),
+    }
+
+
+def _median(seconds: Sequence[float]) -> float | None:
+    return statistics.median(seconds) if seconds else None

@@ -1,0 +1,72 @@
+"""Records as one flat table, a row a record: CSV text, or a Parquet file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, get_args
+
+import pandas as pd
+
+from synthbench.errors import PackageMissingError
+from synthbench.record import Record
+from synthbench.report.frame import COUNTS, FLOATS, record_frame
+from synthbench.suites.cell import Cell
+
+SAMPLES = "sample_seconds"
+
+
+def csv_text(records: Iterable[Record]) -> str:
+    """The columns of `load_results`; what was not measured is empty. Raw samples are left out."""
+    return _flat(record_frame(records)).to_csv(index=False, lineterminator="\n")
+
+
+def write_parquet(records: Iterable[Record], path: Path) -> None:
+    """The columns of `load_results` and SAMPLES, a list of the seconds of each step.
+
+    Raises PackageMissingError without pyarrow, and OSError where the file cannot be written.
+    """
+    frame = parquet_frame(records)
+    try:
+        frame.to_parquet(path, engine="pyarrow", index=False)
+    except ImportError as error:
+        why = str(error).partition(". ")[0].replace("`", "")
+        raise PackageMissingError(
+            f"Parquet files need pyarrow: {why}; pip install 'synthbench[parquet]', or export csv"
+        ) from error
+
+
+def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
+    """What `write_parquet` writes: each column of one type, texts, numbers or lists of them."""
+    latest = {(record.id, record.round): record for record in records}
+    frame = _flat(record_frame(latest.values()))
+    timings = [record.measurements.timing for record in latest.values()]
+    samples = [None if timing is None else timing.samples for timing in timings]
+    frame[SAMPLES] = pd.Series(samples, index=frame.index, dtype=object)
+    return frame
+
+
+def _flat(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each column of the same type in every run, also where it is empty; mappings as JSON."""
+    for name in frame.columns:
+        if name in WHOLE:
+            frame[name] = frame[name].astype("Int64")
+        elif name == "parity_passed":
+            frame[name] = frame[name].astype("boolean")
+        elif name not in FLOATS + COUNTS:  # those have their type
+            texts = pd.Series(map(_json, frame[name]), index=frame.index, dtype=object)
+            frame[name] = texts.astype("str")
+    return frame
+
+
+def _json(value: Any) -> Any:
+    return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
+
+
+def _is_whole(annotation: Any) -> bool:
+    return annotation is int or any(map(_is_whole, get_args(annotation)))
+
+
+WHOLE = {name for name, field in Cell.model_fields.items() if _is_whole(field.annotation)}
+WHOLE |= {"round", "samples"}

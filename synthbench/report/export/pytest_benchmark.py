@@ -1,0 +1,135 @@
+"""A run as the JSON file that `pytest-benchmark compare` and --benchmark-compare read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from synthbench.errors import ResultsError
+from synthbench.record import Record, RunInfo
+from synthbench.report.export.benchmark import (
+    benchmark_names,
+    cell_rounds,
+    extra_info,
+    parameters_of,
+    samples_of,
+    setting_name,
+    worst,
+)
+from synthbench.report.export.quartiles import benchmark_statistics
+from synthbench.store import Run
+
+FORMAT_VERSION = "5.3.1"  # the pytest-benchmark whose files these are like
+
+
+def pytest_benchmark_text(run: Run) -> str:
+    """The file's text: a benchmark for each cell that is ok in all its rounds.
+
+    The other cells stand under `synthbench.left_out`, which pytest-benchmark does not read. Raises
+    ResultsError where no cell is ok.
+    """
+    cells = cell_rounds(run.records)
+    names = benchmark_names(rounds[0].cell for rounds in cells.values())
+    benchmarks, left_out = [], []
+    for rounds in sorted(cells.values(), key=_place):
+        name, deciding = names[rounds[0].id], worst(rounds)
+        if deciding.outcome == "ok":
+            benchmarks.append(_benchmark(run.info, name, rounds))
+        else:
+            why = {"outcome": deciding.outcome, "reason": deciding.reason}
+            left_out.append({"name": name, "cell": deciding.id, **why})
+    if not benchmarks:
+        raise ResultsError(
+            f"no cell of {run.path} has samples to export; `synthbench tables` shows the reasons"
+        )
+    content = {
+        "machine_info": _machine(run.info),
+        "commit_info": _commit(run.info),
+        "benchmarks": benchmarks,
+        "datetime": run.info.started,
+        "version": FORMAT_VERSION,
+        "synthbench": {
+            "suite": run.info.suite,
+            "run": run.path.name,
+            "device": run.info.device,
+            "left_out": left_out,
+        },
+    }
+    return json.dumps(content, indent=1) + "\n"
+
+
+def _place(rounds: list[Record]) -> tuple[Any, ...]:
+    """Where a cell stands: the order of records, which is shuffled, says nothing."""
+    cell = rounds[0].cell
+    return cell.framework, cell.mode, cell.seq_len, setting_name(cell), cell.variant, cell.id
+
+
+def _benchmark(info: RunInfo, name: str, rounds: list[Record]) -> dict[str, Any]:
+    cell = rounds[0].cell
+    return {
+        "group": setting_name(cell),
+        "name": name,
+        "fullname": f"{info.suite}::{name}",
+        "params": parameters_of(cell),
+        "param": name,
+        "extra_info": extra_info(rounds),
+        "options": _options(info, rounds),
+        "stats": benchmark_statistics(samples_of(rounds)),
+    }
+
+
+def _options(info: RunInfo, rounds: list[Record]) -> dict[str, Any]:
+    """How it was sampled, under pytest-benchmark's names."""
+    measure = info.settings.get("measure", {})
+    timing = rounds[-1].measurements.timing
+    return {
+        "disable_gc": True,  # always, while samples are taken
+        "timer": timing and timing.clock,
+        "min_rounds": measure.get("min_samples"),
+        "max_time": measure.get("max_seconds"),
+        "min_time": measure.get("min_seconds"),
+        "precision": measure.get("precision"),
+        "confidence": 0.95,
+        "warmup": True,
+    }
+
+
+def _machine(info: RunInfo) -> dict[str, Any]:
+    """What run.json knows of the machine; no host name is stored there."""
+    environment = info.environment
+    return {
+        "node": None,
+        "processor": environment.get("cpu"),
+        "python_version": environment.get("python"),
+        "release": environment.get("platform"),
+        "cpu": {
+            "brand_raw": environment.get("cpu"),
+            "count": environment.get("cpu_count") or len(environment.get("cores", ())),
+        },
+        "memory_bytes": environment.get("memory_bytes"),
+        "nvidia": environment.get("nvidia"),
+        "versions": environment.get("versions"),
+    }
+
+
+def same_machine(machine_info: dict[str, Any], exported: dict[str, Any]) -> bool:
+    """Whether pytest-benchmark's own machine_info agrees with what an exported file knows."""
+    mine, theirs = (
+        (machine.get("python_version"), cpu.get("brand_raw"), cpu.get("count"))
+        for machine in (machine_info, exported)
+        for cpu in [machine.get("cpu") or {}]
+    )
+    return mine == theirs
+
+
+def _commit(info: RunInfo) -> dict[str, Any]:
+    """synthbench's own commit, where it ran from a checkout."""
+    git = info.environment.get("git") or {}
+    return {
+        "id": git.get("commit", "unversioned"),
+        "time": None,
+        "author_time": None,
+        "dirty": git.get("dirty", False),
+        "project": "synthbench",
+        "branch": "(unknown)",
+    }

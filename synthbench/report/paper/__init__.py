@@ -1,0 +1,1 @@
+"""The Synthesizer paper's tables, ours beside theirs."""

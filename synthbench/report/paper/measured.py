@@ -1,0 +1,89 @@
+"""What this project measured for a table of the paper: the newest run of the suite of its name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from synthbench.mixers.notation import canonical
+from synthbench.report.grid import Grid, Key
+from synthbench.report.notes import variant_order
+from synthbench.report.table import Value
+from synthbench.store import Run, list_runs, read_info, read_run
+from synthbench.suites.cell import Cell
+
+NO_RUN = "no run"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished run, or None where there is none."""
+
+    suite: str
+    run: Run | None
+
+    @classmethod
+    def find(cls, suite: str, results: Path) -> Measured:
+        """The newest finished run of a suite; one on a GPU before any on a CPU."""
+        found: list[tuple[bool, str, Path]] = []
+        for folder in list_runs(results / suite):
+            info = read_info(folder)
+            if info.suite == suite and info.finished is not None:
+                found.append((info.device != "cpu", info.started, folder))
+        return cls(suite, read_run(max(found)[2]) if found else None)
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The run's records laid out."""
+        if self.run is None:
+            return Grid((), ())
+        return Grid(self.run.records, variant_order(self.run.info))
+
+    @cached_property
+    def _cells(self) -> dict[tuple[str, str, str, int | None], Cell]:
+        """(framework, variant, label, heads or None) -> a cell, train steps before forward."""
+        found: dict[tuple[str, str, str, int | None], Cell] = {}
+        records = () if self.run is None else self.run.records
+        for record in sorted(records, key=lambda r: (r.cell.mode == "train", r.cell.seq_len)):
+            cell = record.cell
+            if cell.replica == 0:
+                for heads in (cell.heads, None):
+                    found[cell.framework, cell.variant, cell.label, heads] = cell
+        return found
+
+    def cell(
+        self, framework: str, variant: str, label: str = "", heads: int | None = None
+    ) -> Cell | None:
+        """The cell of a variant (any notation) in a framework."""
+        return self._cells.get((framework, canonical(variant), label, heads))
+
+    def value(self, cell: Cell | None, column: str) -> Value:
+        """A number of a cell, or the word that stands in its place."""
+        return NO_RUN if cell is None else self.grid.known(self.key(cell), column)
+
+    def ratio(self, cell: Cell | None, baseline: Cell | None) -> Value:
+        """How many times as many steps per second a cell makes as another."""
+        if cell is None or baseline is None:
+            return NO_RUN
+        return self.grid.speed_ratio(self.key(cell), self.key(baseline), baseline.variant)
+
+    def key(self, cell: Cell) -> Key:
+        """The place of a cell in the grid."""
+        return self.grid.key(cell)
+
+    @property
+    def described(self) -> str:
+        """Which run ours come from, and at which sizes."""
+        if self.run is None:
+            return f"Ours: no finished run of suite {self.suite} yet."
+        cells = [record.cell for record in self.run.records]
+
+        def sizes(name: str) -> str:
+            return " or ".join(dict.fromkeys(str(getattr(cell, name)) for cell in cells))
+
+        target = f", target length {sizes('target_len')}" if cells[0].target_len else ""
+        return (
+            f"Ours: run `{self.run.path.name}` of suite {self.suite} on {self.run.info.device}, "
+            f"batch {sizes('batch')}, length {sizes('seq_len')}{target}, {sizes('dtype')}."
+        )

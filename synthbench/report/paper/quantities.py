@@ -1,0 +1,100 @@
+"""Rows of the paper's tables: one figure of theirs, ours in each framework, how they compare."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from synthbench.report.grid import FRAMEWORKS
+from synthbench.report.metrics import significant
+from synthbench.report.paper.measured import NO_RUN, Measured
+from synthbench.report.paper.reasons import why, why_different
+from synthbench.report.table import Column, Value
+from synthbench.suites.cell import Cell, model_of
+
+CLOSE = 0.01
+
+COLUMNS = (
+    Column("variant", is_key=True), Column("quantity", is_key=True), Column("paper"),
+    Column("torch", group="ours"), Column("jax", group="ours"), Column("compared"), Column("why"),
+)  # fmt: skip
+
+
+class Place(NamedTuple):
+    """Where a published figure stands, and which variant of ours it is compared with."""
+
+    table: str
+    column: str  # of the published file
+    variant: str  # as published
+    ours: str  # in any notation
+    label: str = ""  # of the model, in a suite of several
+    heads: int | None = None
+
+
+Row = tuple[Value, ...]
+
+
+def parameters(measured: Measured, at: Place, quantity: str, paper: str) -> Row:
+    """Parameters in millions, counted by each framework from what it built."""
+    cells = [measured.cell(f, at.ours, at.label, at.heads) for f in FRAMEWORKS]
+    counts = [measured.value(cell, "parameters") for cell in cells]
+    ours = [count if isinstance(count, str) else f"{count / 1e6:.2f}" for count in counts]
+    numbers = [float(count) for count in counts if not isinstance(count, str)]
+    if not numbers:
+        return at.variant, quantity, paper, *ours, "", why("no run")
+    difference = numbers[0] / 1e6 - float(paper)
+    decimals = len(paper.partition(".")[2])
+    agrees = all(round(n / 1e6, decimals) == float(paper) for n in numbers)
+    reason = why("agrees") if agrees else why_different(at.table, at.column, at.variant)
+    return at.variant, quantity, paper, *ours, f"{difference:+.2f}", reason
+
+
+def step_ratio(measured: Measured, at: Place, baseline: Place, quantity: str, paper: float) -> Row:
+    """Steps per second over those of another variant: theirs, and ours in each framework."""
+    ours = []
+    for framework in FRAMEWORKS:
+        cell = measured.cell(framework, at.ours, at.label, at.heads)
+        other = measured.cell(framework, baseline.ours, baseline.label, baseline.heads)
+        ours.append(measured.ratio(cell, other))
+    shown = [value if isinstance(value, str) else significant(value) for value in ours]
+    numbers = [value for value in ours if not isinstance(value, str)]
+    compared = " ".join(f"x{significant(value / paper)}" for value in numbers)
+    reason = why("device" if numbers else "no run")
+    return at.variant, quantity, significant(paper), *shown, compared, reason
+
+
+def flops_ratio(measured: Measured, at: Place, baseline: Place, quantity: str, paper: float) -> Row:
+    """FLOPs at the paper's sizes over those of another variant, by formula."""
+    ours: list[Value] = []
+    for framework in FRAMEWORKS:
+        cell = measured.cell(framework, at.ours)
+        other = measured.cell(framework, baseline.ours)
+        if cell is None or other is None:
+            ours.append(NO_RUN)
+        else:
+            ours.append(one_hot_flops(cell) / one_hot_flops(other))
+    shown = [value if isinstance(value, str) else f"{value:.3f}" for value in ours]
+    numbers = [value for value in ours if not isinstance(value, str)]
+    if not numbers:
+        return at.variant, quantity, f"{paper:.3f}", *shown, "", why("no run")
+    difference = float(numbers[0]) - paper
+    close = abs(difference) < CLOSE
+    reason = why("close") if close else why_different(at.table, at.column, at.variant)
+    return at.variant, quantity, f"{paper:.3f}", *shown, f"{difference:+.3f}", reason
+
+
+def one_hot_flops(cell: Cell) -> int:
+    """FLOPs of an example of 512 and 114 tokens, embedding look-ups as the products with one-hot
+    vectors that they are in Mesh TensorFlow."""
+    model = replace(model_of(cell), target_len=TARGET)
+    flops = model.flops(batch=1, seq_len=SOURCE)
+    assert flops is not None
+    return flops + 2 * (SOURCE + TARGET) * model.sizes.d_model * model.classes
+
+
+SOURCE, TARGET = 512, 114  # tokens of an example in Table 4
+
+
+def theirs(at: Place, quantity: str, paper: str) -> Row:
+    """A figure of quality, with nothing of ours beside it."""
+    return at.variant, quantity, paper, "", "", "", why("theirs")

@@ -1,0 +1,192 @@
+"""What mixers weigh: taken right, drawn the same each time, kept in checkpoints that read back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synthbench.checkpoint import read_checkpoint, write_checkpoint
+from synthbench.cli.app import main
+from synthbench.errors import ResultsError, UnsupportedError
+from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
+from synthbench.models.reference import weights
+from synthbench.models.start import start_values
+from synthbench.models.tasks import DISTANCE, FOLLOWERS, example
+from synthbench.record import Measurements, Record, RunInfo
+from synthbench.report.inspection import heat_maps, histogram, histograms, weights_of
+from synthbench.store import append_record, create_run
+from synthbench.suites.cell import Cell, model_of
+
+
+def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:
+    content = {
+        "variant": variant, "framework": framework, "mode": "train", "seq_len": 12, "batch": 2,
+        "model": "encoder_decoder", "d_model": 16, "heads": 4, "max_len": 12, "layers": 2,
+        "feed_forward": 24, "vocabulary": 20, "target_len": 7, "cross_heads": 4,
+        "compile": "eager" if framework == "torch" else "compiled",
+    }  # fmt: skip
+    return Cell.model_validate(content | changes)
+
+
+def start_of(cell: Cell) -> dict[str, Array]:
+    return start_values(model_of(cell).parameters())
+
+
+@pytest.mark.parametrize(
+    ("variant", "shape"),
+    [("V", (2, 4, 12, 12)), ("R", (1, 4, 12, 12)), ("light_conv(width=5)", (1, 4, 1, 5)),
+     ("dynamic_conv(width=3)", (2, 4, 12, 3))],
+)  # fmt: skip
+def test_weights_of_a_position_sum_to_one(variant: str, shape: tuple[int, ...]) -> None:
+    asked = cell(variant)
+    found = weights_of(asked, {"start": start_of(asked)})["start"]
+    assert list(found) == ["encoder 0", "encoder 1", "decoder 0", "decoder 1"]
+    assert found["encoder 1"].shape == shape
+    for layer in found.values():
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-12)
+    if variant == "V":
+        assert np.all(np.triu(found["decoder 0"][0, 0], 1) == 0)
+
+
+def test_a_random_synthesizers_weights_are_the_softmax_of_its_logits() -> None:
+    model = Model("mixer", parse("R"), Sizes.of(d_model=8, heads=2, max_len=5))
+    start = start_values(model.parameters())
+    found = weights(model, start, np.zeros((1, 4, 8)))["mixer"][0]
+    expected = np.exp(start["mixer.random.logits"][:, :4, :4])
+    np.testing.assert_allclose(found, expected / expected.sum(-1, keepdims=True), rtol=1e-6)
+
+
+def test_a_histogram_of_known_weights() -> None:
+    centres, shares = histogram(np.array([0.0, 1e-9, 0.1, 0.1, 0.9]))
+    assert shares.sum() == pytest.approx(1)
+    assert shares[0] == pytest.approx(1 / 4)  # what is less than the least; a zero is left out
+    assert shares[np.abs(centres + 1).argmin()] == pytest.approx(1 / 2) or shares.max() == 0.5
+
+
+def test_pictures_hold_every_layer_and_state_and_are_the_same_twice() -> None:
+    asked = cell("V")
+    start = start_of(asked)
+    found = weights_of(asked, {"at the start": start, "later": start})
+    maps, bars = heat_maps(found, "V"), histograms(found, "V")
+    assert [panel["title"] for panel in maps["concat"]][:2] == [
+        "encoder layer 1, at the start", "encoder layer 2, at the start",
+    ]  # fmt: skip
+    assert (len(maps["concat"]), len(bars["concat"])) == (8, 4)
+    first = maps["datasets"][maps["concat"][0]["data"]["name"]]
+    assert len(first) == 144
+    shown = next(c for c in first if (c["l"], c["m"]) == (3, 5))
+    assert shown["weight"] == pytest.approx(
+        found["at the start"]["encoder 0"][0, 0, 3, 5], abs=1e-6
+    )
+    assert maps == heat_maps(weights_of(asked, {"at the start": start, "later": start}), "V")
+
+
+@pytest.mark.parametrize("kind", ["decoder", "encoder", "classifier", "encoder_decoder", "mixer"])
+def test_tasks_are_as_described(kind: str) -> None:
+    model = Model(
+        kind, parse("V"), Sizes.of(d_model=8, heads=2, max_len=12), vocabulary=9,
+        labels=3 if kind == "classifier" else None,
+        target_len=5 if kind == "encoder_decoder" else None,
+    )  # fmt: skip
+    inputs, targets = example(model, 6, 12, seed=1, step=0)
+    again, _ = example(model, 6, 12, seed=1, step=0)
+    assert np.array_equal(inputs, again)
+    assert not np.array_equal(inputs, example(model, 6, 12, seed=1, step=1)[0])
+    assert targets.shape == (6, *model.targets_of(12))
+    match kind:
+        case "decoder":
+            assert np.array_equal(inputs[:, 1:], targets[:, :-1])
+            followers = {(a, b) for a, b in zip(inputs.ravel(), targets.ravel(), strict=True)}
+            assert max(sum(a == x for a, _ in followers) for x in range(9)) <= FOLLOWERS
+        case "encoder":
+            assert np.array_equal(targets[:, DISTANCE:], inputs[:, :-DISTANCE])
+        case "encoder_decoder":
+            assert np.array_equal(targets, inputs[:, 11:6:-1])
+            assert np.array_equal(inputs[:, 13:], targets[:, :-1])
+        case "mixer":
+            assert np.array_equal(targets[:, DISTANCE:], inputs.argmax(-1)[:, :-DISTANCE])
+        case _:
+            assert set(targets) <= {0, 1, 2}
+
+
+def test_checkpoints_read_back_and_others_are_refused(tmp_path: Path) -> None:
+    asked = cell("FR+V")
+    start = start_of(asked)
+    write_checkpoint(tmp_path / "a.npz", asked, start)
+    read, parameters = read_checkpoint(tmp_path / "a.npz")
+    assert read == asked
+    assert parameters.keys() == start.keys()
+    assert all(np.array_equal(parameters[name], start[name]) for name in start)
+    (tmp_path / "text.npz").write_text("no")
+    np.savez(tmp_path / "other.npz", x=np.ones(2))
+    write_checkpoint(tmp_path / "less.npz", asked, {})
+    for name, told in (("text", "no checkpoint"), ("other", "no checkpoint"), ("less", "declares")):
+        with pytest.raises(ResultsError, match=told):
+            read_checkpoint(tmp_path / f"{name}.npz")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    folder = tmp_path / "run"
+    info = RunInfo(suite="mine", settings={}, device="cpu", environment={}, started="2026-01-02")
+    create_run(folder, info)
+    for framework in ("torch", "jax"):
+        for variant in ("V", "R"):
+            asked = cell(variant, framework)
+            append_record(folder, Record(
+                id=asked.id, cell=asked, outcome="ok", measurements=Measurements(),
+                started="2026-01-02", wall_seconds=1,
+            ))  # fmt: skip
+    return folder
+
+
+def inspected(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["inspect", *arguments])
+    return int(ended.value.code or 0)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_run_is_trained_and_drawn(
+    run: Path, framework: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert inspected(str(run), "--variant", "R", "--framework", framework, "--steps", "3") == 0
+    assert "loss" in capsys.readouterr().err
+    names = {path.name for path in (run / "inspect").iterdir()}
+    pictures = {f"R-{framework}-{p}.{s}" for p in ("histograms", "maps") for s in ("svg", "png")}
+    kept = {f"R-{framework}-{state}.npz" for state in ("at-the-start", "after-3-steps")}
+    assert names == pictures | kept
+    before = read_checkpoint(run / "inspect" / f"R-{framework}-at-the-start.npz")[1]
+    after = read_checkpoint(run / "inspect" / f"R-{framework}-after-3-steps.npz")[1]
+    assert not np.array_equal(before["encoder.blocks.0.mixer.random.logits"],
+                              after["encoder.blocks.0.mixer.random.logits"])  # fmt: skip
+
+
+def test_a_checkpoint_is_drawn_the_same_each_time(run: Path) -> None:
+    asked = cell("V")
+    write_checkpoint(run / "mine.npz", asked, start_of(asked))
+    pictures = []
+    for folder in ("one", "two"):
+        assert inspected(str(run / "mine.npz"), "--out", str(run / folder)) == 0
+        pictures.append({p.name: p.read_bytes() for p in (run / folder).iterdir()})
+    assert pictures[0] == pictures[1]
+    assert len(pictures[0]) == 4
+
+
+def test_what_cannot_be_inspected_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert inspected(str(run), "--variant", "FR") == 2
+    assert "Known: R, V" in capsys.readouterr().err
+    assert inspected(str(run), "--framework", "tensorflow") == 2
+
+
+def test_a_mixer_that_weighs_nothing_says_so() -> None:
+    class Plain(Mixer):
+        name = "plain"
+
+    with pytest.raises(UnsupportedError, match="plain has no weights"):
+        Plain().weights({}, np.zeros((1, 2, 3)), Sizes.of(d_model=3, heads=1, max_len=2))

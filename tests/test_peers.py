@@ -1,0 +1,220 @@
+"""The benchmark against peers: both sides compute the same, and its tables are the samples'."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from benchmarks.peers import __main__ as command_line
+from benchmarks.peers import measure, samples, textbook_torch
+from benchmarks.peers.pairs import (
+    AIMS,
+    NEEDS,
+    NOTES,
+    PAIRS,
+    REFERENCE,
+    SEQ_LENS,
+    Pair,
+    cells_of,
+    choose_pairs,
+)
+from benchmarks.peers.samples import Sample, Side
+from benchmarks.peers.table import render, summary, write_tables
+from synthbench.errors import PackageMissingError, ResultsError, UnknownNameError
+from synthbench.measure.statistics import ratio_interval
+from synthbench.mixers.notation import canonical
+
+RECORDED = Path(__file__).parent / "data" / "peers"
+FILES = ("peers.md", "peers.csv")
+SIZES: dict[str, Any] = {
+    "seq_len": 12, "batch": 2, "d_model": 16, "heads": 2, "dtype": "float32", "device": "cpu",
+}  # fmt: skip
+BUDGET = {"turns": 1, "seconds": 0.0, "limit": 0.0}
+
+
+@pytest.fixture(autouse=True)
+def cold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No warm-up: these tests take no times."""
+    monkeypatch.setattr(measure, "WARM_SECONDS", 0.0)
+
+
+def measured(pair: Pair, mode: str = "train") -> Sample:
+    """A pair at a small size, in this process."""
+    found = measure.measure(
+        pair.framework, pair.variant, pair.peer, mode, budget=BUDGET, **SIZES
+    )  # fmt: skip
+    return Sample.model_validate(found)
+
+
+TORCH = [pair for pair in PAIRS if pair.framework == "torch"]
+JAX = [pair for pair in PAIRS if pair.framework == "jax" and pair.peer != REFERENCE]
+
+
+@pytest.mark.parametrize("pair", [*TORCH, *choose_pairs("jax FR / textbook")], ids=str)
+def test_both_sides_train_alike(pair: Pair) -> None:
+    """The losses agree, and one update lowers them alike: so do the gradients."""
+    if pair.peer in NEEDS:
+        pytest.importorskip(NEEDS[pair.peer])
+    one = measured(pair)
+    assert one.outcome == "ok", one.reason
+    assert one.compared == "losses"
+    assert one.difference is not None and one.difference < 1e-6
+    assert one.ours is not None and one.theirs is not None
+    for side in (one.ours, one.theirs):
+        assert len(side.samples) == 1
+        assert side.peak_bytes is not None and side.peak_bytes > 0
+
+
+@pytest.mark.parametrize("pair", [*JAX, *choose_pairs("torch dynamic_conv")], ids=str)
+def test_both_sides_give_the_same_outputs(pair: Pair) -> None:
+    one = measured(pair, "forward")
+    assert (one.outcome, one.compared) == ("ok", "outputs"), one.reason
+    assert one.difference is not None and one.difference < 1e-5
+    assert one.fall_difference is None
+
+
+def test_a_peer_that_computes_something_else_is_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Doubled(textbook_torch.FactorizedRandom):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return 2 * super().forward(x)
+
+    class Detached(textbook_torch.FactorizedRandom):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return super().forward(x).detach()
+
+    for wrong, reason in (
+        (Doubled, "losses differ by"),
+        (Detached, "one update lowers the losses"),
+    ):
+        made: Any = lambda p, heads, wrong=wrong: textbook_torch.Synthesizer((wrong,), p, heads)  # noqa: E731
+        monkeypatch.setitem(textbook_torch.BY_VARIANT, "FR", made)
+        one = measured(Pair("torch", "FR", "textbook"))
+        assert one.outcome == "differs"
+        assert reason in one.reason
+        assert one.ours is None
+
+
+def test_every_pair_can_be_read_and_is_explained() -> None:
+    assert len(set(map(str, PAIRS))) == len(PAIRS)
+    for pair in PAIRS:
+        assert canonical(pair.variant) == pair.variant
+        assert pair.peer in NOTES
+    assert choose_pairs("jax D+V / textbook") == [Pair("jax", "D+V", "textbook")]
+    with pytest.raises(UnknownNameError, match="'fnet' not known"):
+        choose_pairs("fnet")
+
+
+def test_cells_cover_every_length_and_the_aims_stand_at_theirs() -> None:
+    cells = cells_of(list(PAIRS), SEQ_LENS, None)
+    for pair in PAIRS:
+        own = {(c.mode, c.seq_len, c.batch) for c in cells if c.pair == pair}
+        if pair.peer == REFERENCE:
+            assert own == {("train", 2048, 4)}
+        else:
+            assert {(mode, n) for mode, n, _ in own} == {
+                (mode, n) for mode in ("forward", "train") for n in SEQ_LENS
+            }
+    assert {c.pair.variant for c in cells if c.pair.peer == REFERENCE} == AIMS.keys()
+
+
+def test_the_ratio_of_medians_has_the_known_interval() -> None:
+    rng = np.random.default_rng(0)
+    covered = 0
+    for seed in range(200):
+        shared = np.exp(0.3 * rng.standard_normal(15))  # what slows both sides of a turn
+        ours = shared * np.exp(0.05 * rng.standard_normal(15))
+        theirs = 2 * shared * np.exp(0.05 * rng.standard_normal(15))
+        found = ratio_interval(list(theirs), list(ours), seed=seed)
+        covered += found.low <= 2 <= found.high
+        assert found.low <= found.median <= found.high
+    assert covered >= 184  # 95% of 200 less what chance allows
+    assert ratio_interval([3.0], [2.0]) == (1.5, 1.5, 1.5)
+    for above, below in (([], []), ([1.0], [1.0, 2.0])):
+        with pytest.raises(ValueError, match="no turns"):
+            ratio_interval(above, below)
+
+
+def test_the_tables_are_what_the_recorded_samples_give(tmp_path: Path) -> None:
+    expected = {name: (RECORDED / name).read_text() for name in FILES}
+    found = samples.read(RECORDED)
+    assert render(found, samples.read_environment(RECORDED)) == expected
+    assert render(found[::-1], samples.read_environment(RECORDED)) == expected
+    shutil.copytree(RECORDED, tmp_path / "copy")
+    for name in FILES:
+        (tmp_path / "copy" / name).unlink()
+    assert {path.name for path in write_tables(tmp_path / "copy")} == set(FILES)
+    assert {name: (tmp_path / "copy" / name).read_text() for name in FILES} == expected
+    with pytest.raises(ResultsError, match=r"holds no samples\.jsonl"):
+        write_tables(tmp_path)
+
+
+def test_the_tables_hold_the_known_ratios() -> None:
+    csv = (RECORDED / "peers.csv").read_text().splitlines()
+    row = dict(zip(csv[0].split(","), csv[1].split(","), strict=True))
+    assert (row["variant"], row["against"]) == ("R", "own reference form")
+    assert float(row["time ratio"]) == pytest.approx(3)
+    assert float(row["memory ratio"]) == pytest.approx(4)
+    assert float(row["MB ours"]) == pytest.approx(200)
+    text = summary(samples.read(RECORDED))
+    assert "3 of 4 cells" in text
+    assert "aim of 2.5 times reached: torch R" in text
+    assert "aim of 2.0 times not reached: torch FR" in text
+    assert "slower: torch V against nn.MultiheadAttention, forward L=512 B=2: 0.900" in text
+    assert "differs: torch D against textbook" in text
+    assert "failed: jax V against nnx.MultiHeadAttention" in text
+
+
+def test_a_line_cut_short_is_left_out_and_a_later_one_counts(tmp_path: Path) -> None:
+    one = Sample(framework="jax", variant="V", peer="textbook", mode="train", seq_len=8, batch=1)
+    samples.append(tmp_path, one.model_copy(update={"outcome": "failed", "reason": "busy"}))
+    side = Side(samples=[1.0], peak_bytes=None)
+    samples.append(tmp_path, one.model_copy(update={"ours": side, "theirs": side}))
+    with open(tmp_path / samples.SAMPLES, "ab") as file:
+        file.write(b'{"framework": "to')
+    (found,) = samples.read(tmp_path)
+    assert found.outcome == "ok"
+    assert "not measured" in render([found], {})["peers.md"]
+
+
+def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
+    import typer
+
+    app = typer.Typer()
+    app.command()(command_line.main)
+    command = [
+        "--pairs",
+        "torch R / textbook",
+        "--seq-len",
+        "16",
+        "--d-model",
+        "16",
+        "--heads",
+        "2",
+    ]
+    command += ["--threads", "1", "--seconds", "0.001", "--out", str(tmp_path / "run")]
+    first = CliRunner().invoke(app, command)
+    assert first.exit_code == 0, first.output
+    assert "[2/2] torch R against textbook, train L=16 B=2" in first.output
+    found = samples.read(tmp_path / "run")
+    assert [one.outcome for one in found] == ["ok", "ok"]
+    assert samples.read_environment(tmp_path / "run")["versions"]["torch"] == torch.__version__
+    before = (tmp_path / "run" / samples.SAMPLES).read_bytes()
+    again = CliRunner().invoke(app, command)
+    assert again.exit_code == 0
+    assert "[2/2]" not in again.output
+    assert (tmp_path / "run" / samples.SAMPLES).read_bytes() == before
+    other = CliRunner().invoke(app, [*command, "--d-model", "32"])
+    assert isinstance(other.exception, ResultsError)
+
+
+def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "version", lambda package: None)
+    with pytest.raises(PackageMissingError, match=r"linformer: not installed.*make peers"):
+        command_line.require_packages(choose_pairs("torch linformer"))
+    command_line.require_packages(choose_pairs("jax"))
