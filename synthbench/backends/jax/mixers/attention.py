@@ -63,6 +63,6 @@ def fused(
 ) -> Array:
     """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
     if fused_attention.plain_is_faster(mixer, x.shape[1]):
-        choices.tell("plain")
+        choices.tell("as written")
         return reference(mixer, p, x, padding_mask, causal)
     return fused_attention.fused(mixer, p, x, padding_mask, causal)
