@@ -24,6 +24,7 @@ SPREAD = 60.0
 # Up to these lengths a CPU is faster with the equations as written, by measurement.
 PLAIN_UP_TO = {"conv": 4096, "factorized_dense": 256}
 CUDNN_WIDTHS = range(8, 129, 8)
+SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
 
 def fused(
@@ -37,7 +38,7 @@ def fused(
     given = Given(p, x, padding_mask, causal)
     terms = features.terms(mixer, given)
     value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
-    if all(t.batch == 1 for t in terms):
+    if SHARED.issuperset(component.name for component in mixer.components):
         heads = shared(terms, value, padding_mask, causal)
     elif cudnn_can(terms, value, padding_mask):
         choices.tell("cuDNN attention")
