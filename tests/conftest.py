@@ -10,8 +10,11 @@ from hypothesis import settings
 from synthbench.mixers import catalog
 
 # Most of the suite's time is XLA compiling hundreds of tiny programs, each run once or twice. The
-# check before each cell of a real run compares what XLA makes at its full optimization.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+# check before each cell of a real run compares what XLA makes at its full optimization. The second
+# flag more than halves what is left: MLIR's emitters for fused operations compile slowly.
+os.environ.setdefault(
+    "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
+)
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")

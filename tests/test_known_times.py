@@ -25,12 +25,12 @@ from synthbench.suites.suite import parse_suite
 from tests.plugins.faulty import Products
 
 PLUGIN = "tests.plugins.faulty"
-SECONDS = 0.05
+SECONDS = 0.2
 
 SUITE = f"""
 axes: {{variant: ["sleeper(seconds={SECONDS})"], mode: [forward], seq_len: [8]}}
 model: {{d_model: 8, heads: 2}}
-measure: {{min_samples: 10, min_seconds: 0.1, max_seconds: 4, precision: 0.01, ceiling: false,
+measure: {{min_samples: 10, min_seconds: 0.1, max_seconds: 6, precision: 0.01, ceiling: false,
            timeout_seconds: 60}}
 """
 
