@@ -16,6 +16,9 @@ os.environ.setdefault(
     "XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
 
+# Two workers share the cores: threads that spin while they wait take the other worker's time.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
 
