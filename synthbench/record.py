@@ -27,6 +27,7 @@ class Timing(BaseModel):
     precision_reached: float | None = None  # half of the median's 95% interval, over the median
     stable: bool | None = None  # whether no trend is left in the samples
     dispatch_seconds: float | None = None  # of the smallest step there can be, in the same process
+    keeps_memory: bool | None = None  # whether freed memory stayed with the process meanwhile
 
 
 class Flops(BaseModel):

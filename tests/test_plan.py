@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 
 from synthbench.errors import NotationError, UnknownNameError
@@ -102,6 +104,19 @@ def test_each_round_has_its_own_order_the_same_each_time() -> None:
     assert first != second
     assert sorted(c.id for c in first) == sorted(c.id for c in found.cells)
     assert first != plan(SMALL.replace("seed: 3", "seed: 4")).order(0)
+
+
+def test_cells_that_ratios_compare_follow_each_other() -> None:
+    found = plan(
+        "axes: {variant: [V, R, D], seq_len: [8, 16], mode: [forward, train]}\n"
+        "model: {d_model: 8, heads: 2}"
+    )
+    for number in (0, 1):
+        groups = [(c.framework, c.mode, c.seq_len) for c in found.order(number)]
+        runs = [group for group, _ in itertools.groupby(groups)]
+        assert len(runs) == len(set(groups)) == 8
+    inside = [c.variant for c in found.order(0)]
+    assert len({tuple(inside[i : i + 3]) for i in range(0, 24, 3)}) > 1
 
 
 def test_device_kinds() -> None:

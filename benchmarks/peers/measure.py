@@ -15,6 +15,7 @@ from benchmarks.peers.pairs import REFERENCE, SAME_AT_FIRST_ONLY, Pair
 from benchmarks.peers.samples import Sample, Side
 from synthbench.backends.base import BACKENDS, Backend, Setting, Step
 from synthbench.backends.choices import listening
+from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.timing import timed
@@ -91,6 +92,7 @@ def measure(
             return refused(sample, reason)
     del first, first_of_theirs, falls
 
+    keep_freed_memory()
     watch = Watch(device)
     samples = take_turns(steps, Budget(**budget), watch, warm)
     sample.ours, sample.theirs = (

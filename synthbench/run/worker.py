@@ -11,6 +11,7 @@ import numpy as np
 
 from synthbench.backends.base import Backend, MemoryPlan, Step
 from synthbench.backends.choices import listening
+from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory import ResidentMark, mark_resident
@@ -99,6 +100,7 @@ def measure_cell(
     second_seconds = measure_memory(step, cell, model, measured, mark)
 
     report("timing", measured)
+    keeps_memory = keep_freed_memory()
     watch = Watch(cell.device)
     steady = time_steps(
         step,
@@ -120,6 +122,7 @@ def measure_cell(
         clock=clock_of(cell.device),
         precision_reached=steady.precision,
         stable=steady.stable,
+        keeps_memory=keeps_memory,
         dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )
     measured.warnings += unchecked(measured)

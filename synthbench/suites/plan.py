@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -47,10 +47,22 @@ class Plan:
         return tuple(framework for framework in FRAMEWORKS if framework in present)
 
     def order(self, round_number: int) -> list[Cell]:
-        """The cells in the order of one round: shuffled, the same for the same seed."""
-        cells = list(self.cells)
-        random.Random(f"{self.settings.measure.seed}:{round_number}").shuffle(cells)
-        return cells
+        """The cells in the order of one round: shuffled, the same for the same seed.
+
+        Those of one group, between which ratios are taken, follow each other in a shuffled order,
+        so that a machine that drifts over minutes takes the baseline with it; the groups are
+        shuffled too.
+        """
+        groups: dict[Hashable, list[Cell]] = {}
+        for cell in self.cells:
+            group = (cell.framework, cell.mode, cell.label, cell.seq_len, cell.batch, cell.dtype)
+            groups.setdefault(group, []).append(cell)
+        shuffled = random.Random(f"{self.settings.measure.seed}:{round_number}")
+        found = list(groups.values())
+        shuffled.shuffle(found)
+        for cells in found:
+            shuffled.shuffle(cells)
+        return list(itertools.chain.from_iterable(found))
 
 
 def make_plan(
