@@ -48,6 +48,9 @@ def main(
     ] = None,
     seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 0.6,
     limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 4.0,
+    keep_memory: Annotated[
+        bool, typer.Option("--keep-memory", help="Freed memory stays, as it does in suites.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(help="Folder; one that has samples is gone on with.", show_default="by date"),
@@ -66,9 +69,11 @@ def main(
     cells = cells_of(chosen, lengths, batch)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("results/peers") / f"{device_kind(device)}-{stamp}"
-    known = begin_or_go_on(folder, threads, {"d_model": d_model, "heads": heads})
+    sizes = {"d_model": d_model, "heads": heads, "keep_memory": keep_memory}
+    known = begin_or_go_on(folder, threads, sizes)
     done = {one.place for one in known if one.outcome != FAILED}
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
+    kwargs["keep_memory"] = keep_memory
     budget = asdict(Budget(seconds=seconds, limit=limit))
     frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
     hosts = {

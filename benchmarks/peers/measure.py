@@ -57,8 +57,12 @@ def measure(
     dtype: str,
     device: str,
     budget: dict[str, Any],
+    keep_memory: bool = False,
 ) -> dict[str, Any]:
-    """A cell as `Sample` holds it; what a side raises is raised."""
+    """A cell as `Sample` holds it; what a side raises is raised.
+
+    With `keep_memory` freed memory stays with the process while steps are timed.
+    """
     pair = Pair(framework, variant, peer)
     sample = Sample(
         framework=framework, variant=variant, peer=peer, mode=mode, seq_len=seq_len, batch=batch,
@@ -92,7 +96,7 @@ def measure(
             return refused(sample, reason)
     del first, first_of_theirs, falls
 
-    keep_freed_memory()
+    sample.keeps_memory = keep_memory and keep_freed_memory()
     watch = Watch(device)
     samples = take_turns(steps, Budget(**budget), watch, warm)
     sample.ours, sample.theirs = (

@@ -47,6 +47,7 @@ class Sample(BaseModel):
     ours: Side | None = None
     theirs: Side | None = None
     memory_method: str = ""
+    keeps_memory: bool = False  # whether freed memory stayed with the process while it was timed
     warnings: list[str] = []
 
     @property

@@ -43,6 +43,13 @@ NOTE = (
     "outputs (of losses in a train step) over the largest value, in the first step from the same "
     "weights."
 )
+ALLOCATOR = {
+    False: (
+        "While steps were timed the C library gave freed memory back as it does by default: what "
+        "needs more memory also has more pages cleared for it."
+    ),
+    True: "While steps were timed, freed memory stayed with the process, as in suites.",
+}
 GROUPS = {
     "Against our own reference form": (REFERENCE,),
     "Against packages": tuple({pair.peer: None for pair in PAIRS if pair.is_package}),
@@ -161,6 +168,8 @@ def notes(found: Sequence[Sample]) -> str:
     """What is to be known of each peer, how memory was taken, and what disturbed cells."""
     lines = ["## Notes", ""]
     lines += [f"- {peer}: {NOTES[peer]}." for peer in NOTES if any(o.peer == peer for o in found)]
+    kept = {one.keeps_memory for one in found if one.outcome == "ok"}
+    lines += [f"- {ALLOCATOR[each]}" for each in sorted(kept)]
     methods = sorted({one.memory_method for one in found if one.memory_method})
     lines += [f"- Memory: {method}." for method in methods]
     chosen: dict[str, set[str]] = {}
