@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
-from synthbench.backends.choices import listening
+from synthbench.backends.choices import as_if_long, listening
 from synthbench.backends.torch import backend
-from synthbench.backends.torch.mixers import banded, blockwise
+from synthbench.backends.torch.mixers import banded, blockwise, fused_attention
 from synthbench.backends.torch.mixers.kept import kept_bytes
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
@@ -35,14 +35,22 @@ TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
 
 @pytest.fixture(params=["blocks", "one block"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks of five queries and one head, or all in one."""
+    """Blocks of five queries and one head, or all in one; long, or short enough for memory."""
     if request.param == "blocks":
+        never_short(monkeypatch)
         monkeypatch.setattr(blockwise, "QUERIES", 5)
         monkeypatch.setitem(blockwise.LOGITS, "cpu", 1)
 
 
+def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is small enough for all weights in memory."""
+    for step in fused_attention.LEAST_LOGITS:
+        monkeypatch.setitem(fused_attention.LEAST_LOGITS, step, 0)
+
+
 @pytest.fixture
 def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
+    never_short(monkeypatch)
     monkeypatch.setattr(blockwise, "QUERIES", 4)
     monkeypatch.setitem(blockwise.LOGITS, "cpu", 150)  # two heads together, or one
 
@@ -220,6 +228,7 @@ def added_bytes(variant: str, seq_len: int) -> int:
 def test_memory_of_a_train_step_grows_with_length_alone(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    never_short(monkeypatch)
     monkeypatch.setattr(blockwise, "QUERIES", 128)
     short, long = (added_bytes(variant, seq_len) for seq_len in (1024, 8192))
     assert math.log(long / short, 8) <= 1.15
@@ -252,9 +261,12 @@ def test_kernels_are_told() -> None:
         setting = Setting(form="fused", compile="eager")
         with listening() as heard:
             backend.gradients(model, random_parameters(model), setting, random_batch(model, 2, 9))
-        (told[variant],) = heard
+            with as_if_long():
+                batch = random_batch(model, 2, 9)
+                backend.gradients(model, random_parameters(model), setting, batch)
+        told[variant] = ", then ".join(heard)
     assert told == {
-        "V": "scaled_dot_product_attention",
+        "V": "weights in memory, then scaled_dot_product_attention",
         "R": "one product a head, by blocks of queries",
         "R+V": "blocks of queries",
         "light_conv(width=3)": "shifted sums",

@@ -7,6 +7,7 @@ are made a block of queries at a time.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -14,16 +15,29 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from synthbench.backends.torch.mixers import blockwise
+from synthbench.backends.choices import bound
+from synthbench.backends.torch.mixers import blockwise, components
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
 from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.kept import keeps, kept_weights
-from synthbench.backends.torch.mixers.numerics import Given, add_bias, choose, softmax, zero_padded
+from synthbench.backends.torch.mixers.numerics import (
+    Given,
+    add_bias,
+    attention_mask,
+    choose,
+    masked_softmax,
+    mix,
+    softmax,
+    zero_padded,
+)
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
+# Up to so many logits [B,H,L,L] a CPU is faster with the weights in its memory: made again they
+# cost one product more in the backward pass. A mixture's reference form holds several such arrays.
+LEAST_LOGITS = {"forward": 2**19, "train": 2**19, "train, one component": 2**22}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
 
@@ -55,6 +69,9 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
             heads = shared(value, given, lambda v: by_blocks(pair, terms, v, None, given.causal))
         if heads is not None:
             return heads
+    if is_product(mixer, given) and is_short(mixer, given, value):
+        choose("weights in memory")
+        return whole(mixer, given, value)
     pair, terms = split(parts, given)
     if pair is not None and not terms:
         return flash(pair, value, given)
@@ -62,6 +79,30 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
     by_head = value.permute(2, 0, 1, 3)
     heads = by_blocks(pair, terms, by_head, given.padding_mask, given.causal)
     return heads.permute(1, 2, 0, 3)
+
+
+def is_product(mixer: Attention, given: Given) -> bool:
+    """Whether all logits are products of features."""
+    return "position_bias" not in given.p and all(c.name in FEATURES for c in mixer.components)
+
+
+def is_short(mixer: Attention, given: Given, value: Tensor) -> bool:
+    """Whether the weights [B,H,L,L] are small enough for memory to be the faster place."""
+    if value.device.type == "cuda":
+        return False
+    B, L, H, _ = value.shape
+    step = "forward"
+    if torch.is_grad_enabled() and value.requires_grad:
+        step = "train, one component" if len(mixer.components) == 1 else "train"
+    return math.prod((B, H, L, L)) <= bound(LEAST_LOGITS[step])
+
+
+def whole(mixer: Attention, given: Given, value: Tensor) -> Tensor:
+    """The equations as written: value [B,L,H,k] -> [B,L,H,k]."""
+    logits = [components.logits(component, given) for component in mixer.components]
+    mask = attention_mask(given.x, given.padding_mask, given.causal)
+    weights = masked_softmax(mix(logits, given.p.get("alpha")), mask)
+    return (weights @ value.swapaxes(1, 2)).swapaxes(1, 2)
 
 
 Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
