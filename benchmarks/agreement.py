@@ -3,7 +3,8 @@
     python -m benchmarks.agreement results/seq_scaling/first results/seq_scaling/second
 
 A ratio to the baseline agrees where the second run's lies in the first run's 95% interval, or
-differs from the first's by less than its noise floor. It prints the share, and what disagrees.
+differs from the first's by less than its noise floor. It prints the share, what disagrees, and how
+far apart the ratios of each framework are.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ import math
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
+import numpy as np
 import typer
 
-from synthbench.report.grid import Grid
+from synthbench.report.grid import FRAMEWORKS, Grid
 from synthbench.report.notes import context_of, variant_order
 from synthbench.report.ratios import ratios
 from synthbench.report.table import Value
@@ -44,6 +46,15 @@ def main(
         if not inside and abs(math.log(other / one.value)) >= math.log(floor):
             apart.append(place)
             typer.echo(f"{place}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), {other:.3f}")
+    for framework in FRAMEWORKS:
+        own = [place for place in shared if place.startswith(f"{framework} ")]
+        if own:
+            sizes = [abs(math.log(found[place].value / expected[place].value)) for place in own]
+            half, most = (math.exp(size) - 1 for size in np.quantile(sizes, [0.5, 0.95]))
+            typer.echo(
+                f"{framework}: {sum(place not in apart for place in own)} of {len(own)}; half "
+                f"differ by less than {100 * half:.2g}%, 95% by less than {100 * most:.2g}%"
+            )
     share = 1 - len(apart) / len(shared) if shared else math.nan
     typer.echo(
         f"{len(shared) - len(apart)} of {len(shared)} ratios agree ({100 * share:.1f}%); "
