@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
 from synthbench.record import Measurements, Record, RunInfo, Timing
+from synthbench.report.paper.measured import NO_RUN
 from synthbench.report.paper.published import published
 from synthbench.report.paper.reasons import EXPLAINED, REASONS, why_different
 from synthbench.report.paper.tables import TABLE_1, TABLES, paper_tables
@@ -145,6 +146,13 @@ def test_reasons_come_from_the_list() -> None:
         assert column in lines[0]
         assert variant == "*" or variant in {line["variant"] for line in lines}
     assert why_different("table4", "params_millions", "dynamic_conv") == "not explained"
+
+
+def test_the_committed_page_is_the_one_that_is_checked() -> None:
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "paper.md").read_bytes()
+    assert page == (root / "results" / "paper" / "README.md").read_bytes()
+    assert NO_RUN not in page.decode()
 
 
 def test_without_a_run_the_paper_still_stands(tmp_path: Path) -> None:
