@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import synthbench
+from synthbench.backends.base import BACKENDS, Backend
 from synthbench.measure import parity
 from synthbench.measure.small import SMALL, small_model
 from synthbench.mixers.base import Array
+from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.notation import parse
+from synthbench.suites.cell import Cell, Framework
 from tests.variants import VARIANTS
 
 FRAMEWORKS = ("torch", "jax")
@@ -21,6 +25,10 @@ SIZES: dict[str, Any] = {"heads": SMALL["heads"], "max_len": SMALL["max_len"]}
 
 # The fused forms are held to the reference forms in float64 by tests of their own.
 FORM = {"float64": "reference", "float32": "auto"}
+
+
+def backend_of(framework: str) -> Backend:
+    return cast(Backend, importlib.import_module(BACKENDS[framework]))
 
 
 def require_parity(variant: str, dtype: str, head_dim: int | None = None) -> None:
@@ -82,16 +90,23 @@ def test_masks_hide_what_they_should(variant: str, framework: str) -> None:
         )
 
 
+@pytest.mark.parametrize("variant", ["glu", "bottleneck"])
+def test_a_head_dim_that_is_named_need_not_be_another(variant: str) -> None:
+    """Presets name it; what splits its input by heads is checked with d_model / heads even so."""
+    cell = Cell(
+        variant=variant, framework="torch", mode="forward", model="mixer", compile="eager",
+        seq_len=8, batch=1, d_model=16, heads=4, head_dim=4, max_len=8,
+    )  # fmt: skip
+    assert parity.check_cell(backend_of("torch"), cell).passed
+    other = cell.model_copy(update={"head_dim": 8})
+    assert parity.parity_key(cell) == parity.parity_key(cell.model_copy(update={"head_dim": None}))
+    assert parity.parity_key(cell) != parity.parity_key(other)
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check can fail: another reference, by one part in a thousand, is no parity."""
-    import importlib
-
-    from synthbench.backends.base import BACKENDS
-    from synthbench.mixers.dot_product import DotProduct
-    from synthbench.suites.cell import Cell, Framework
-
-    backend = importlib.import_module(BACKENDS[framework])
+    backend = backend_of(framework)
     cell = Cell(
         variant="V", framework=cast(Framework, framework), mode="train", model="mixer",
         seq_len=8, batch=1, d_model=16, heads=4, max_len=8,

@@ -79,7 +79,13 @@ def collect(
 def parity_key(cell: Cell) -> str:
     """Cells with the same key share one check: length, batch and width do not change the code."""
     return "|".join((cell.framework, cell.variant, cell.model, cell.norm, cell.positions,
-                     str(cell.bias), cell.dtype, cell.device, cell.form, cell.compile))  # fmt: skip
+                     str(cell.bias), str(has_own_head_dim(cell)), cell.dtype, cell.device,
+                     cell.form, cell.compile))  # fmt: skip
+
+
+def has_own_head_dim(cell: Cell) -> bool:
+    """Whether the heads of a cell's mixer are of another size than d_model / heads."""
+    return cell.head_dim is not None and cell.head_dim * cell.heads != cell.d_model
 
 
 def small_stack(bare: Model, cell: Cell) -> Model:
@@ -105,7 +111,7 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
 
     Forms that choose kernels by size are checked twice, the second time as if the input were long.
     """
-    bare = small_model(cell.variant, head_dim=None if cell.head_dim is None else 8)
+    bare = small_model(cell.variant, head_dim=8 if has_own_head_dim(cell) else None)
     model = small_stack(bare, cell)
     model.check()
     start = random_parameters(model)
