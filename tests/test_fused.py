@@ -157,8 +157,11 @@ def test_bfloat16_on_a_cpu(variant: str) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_what_is_left_may_weigh_next_to_nothing(causal: bool) -> None:
+def test_what_is_left_may_weigh_next_to_nothing(
+    causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Weights over all keys underflow where padding leaves only the faintest: made per example."""
+    never_short(monkeypatch)
     model = replace(small_model("R"), causal=causal)
     start = random_parameters(model)
     start["mixer.random.logits"][..., 0] = 300.0
@@ -253,6 +256,7 @@ def test_kernels_are_told() -> None:
         "V",
         "R",
         "R+V",
+        "conv",
         "light_conv(width=3)",
         "light_conv",
         "dynamic_conv(layout=mesh)",
@@ -268,7 +272,8 @@ def test_kernels_are_told() -> None:
     assert told == {
         "V": "weights in memory, then scaled_dot_product_attention",
         "R": "one product a head, by blocks of queries",
-        "R+V": "blocks of queries",
+        "R+V": "weights in memory, then blocks of queries",
+        "conv": "weights in memory",
         "light_conv(width=3)": "shifted sums",
         "light_conv": "banded product",
         "dynamic_conv(layout=mesh)": "windows",

@@ -118,12 +118,18 @@ def available_memory() -> int:
     return total_memory()
 
 
+SOURCES = ("--", ".", ":(exclude)results")
+
+
 def git_state(root: Path = ROOT) -> dict[str, Any] | None:
-    """Commit and dirtiness of synthbench's checkout; None where it is installed from elsewhere."""
+    """Commit and dirtiness of synthbench's checkout; None where it is installed from elsewhere.
+
+    What runs leave in results/ is no change of what was run.
+    """
     try:
         _git(root, "ls-files", "--error-unmatch", "synthbench/__init__.py")
         commit = _git(root, "rev-parse", "HEAD")
-        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain"))}
+        return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain", *SOURCES))}
     except (OSError, subprocess.SubprocessError):
         return None
 

@@ -36,8 +36,9 @@ from synthbench.mixers.attention import Attention, Component
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
 # Up to so many logits [B,H,L,L] a CPU is faster with the weights in its memory: made again they
-# cost one product more in the backward pass. A mixture's reference form holds several such arrays.
-LEAST_LOGITS = {"forward": 2**19, "train": 2**19, "train, one component": 2**22}
+# cost a product more in the backward pass, and, by blocks, a softmax. By measurement (suite forms).
+LEAST_LOGITS = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
+HELD = frozenset({"conv", "conv_relu_conv"})  # their logits are in memory in any case
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
 
@@ -69,7 +70,7 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
             heads = shared(value, given, lambda v: by_blocks(pair, terms, v, None, given.causal))
         if heads is not None:
             return heads
-    if is_product(mixer, given) and is_short(mixer, given, value):
+    if in_memory(mixer, given, value):
         choose("weights in memory")
         return whole(mixer, given, value)
     pair, terms = split(parts, given)
@@ -81,27 +82,28 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
     return heads.permute(1, 2, 0, 3)
 
 
-def is_product(mixer: Attention, given: Given) -> bool:
-    """Whether all logits are products of features."""
-    return "position_bias" not in given.p and all(c.name in FEATURES for c in mixer.components)
-
-
-def is_short(mixer: Attention, given: Given, value: Tensor) -> bool:
-    """Whether the weights [B,H,L,L] are small enough for memory to be the faster place."""
+def in_memory(mixer: Attention, given: Given, value: Tensor) -> bool:
+    """Whether memory is the faster place for the weights [B,H,L,L], as on a CPU for small ones."""
     if value.device.type == "cuda":
         return False
+    if HELD.issuperset(component.name for component in mixer.components):
+        return True
     B, L, H, _ = value.shape
     step = "forward"
     if torch.is_grad_enabled() and value.requires_grad:
-        step = "train, one component" if len(mixer.components) == 1 else "train"
+        products = all(c.name in FEATURES for c in mixer.components)
+        step = "train" if products and "position_bias" not in given.p else "train by blocks"
     return math.prod((B, H, L, L)) <= bound(LEAST_LOGITS[step])
 
 
 def whole(mixer: Attention, given: Given, value: Tensor) -> Tensor:
     """The equations as written: value [B,L,H,k] -> [B,L,H,k]."""
     logits = [components.logits(component, given) for component in mixer.components]
+    mixed = mix(logits, given.p.get("alpha"))
+    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
+        mixed = mixed + given.p["position_bias"]
     mask = attention_mask(given.x, given.padding_mask, given.causal)
-    weights = masked_softmax(mix(logits, given.p.get("alpha")), mask)
+    weights = masked_softmax(mixed, mask)
     return (weights @ value.swapaxes(1, 2)).swapaxes(1, 2)
 
 
