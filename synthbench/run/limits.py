@@ -64,6 +64,17 @@ def limit_memory(memory_bytes: int | None, cores: int) -> int | None:
     return allowed
 
 
+def raise_memory_limit(more_bytes: int) -> None:
+    """Allow this process so many bytes beyond its bound, if it has one."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    if soft == resource.RLIM_INFINITY:
+        return
+    wanted = soft + more_bytes
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
+
+
 def lift_memory_limit() -> None:
     """Take the bound back, so that what ran out of memory can still say so."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends import choices
 from synthbench.backends.jax.mixers import components, fused_attention
+from synthbench.backends.jax.mixers.fused_attention import (
+    plain_is_faster,
+    plain_is_faster_trained,
+)
 from synthbench.backends.jax.mixers.numerics import (
     Given,
     add_bias,
@@ -16,6 +24,8 @@ from synthbench.backends.jax.mixers.numerics import (
     zero_padded,
 )
 from synthbench.mixers.attention import Attention
+
+AS_WRITTEN = "as written"
 
 
 def reference(
@@ -62,7 +72,31 @@ def fused(
     causal: bool,
 ) -> Array:
     """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
-    if fused_attention.plain_is_faster(mixer, x.shape[1]):
-        choices.tell("as written")
+    if plain_is_faster(mixer, x.shape[1]):
+        choices.tell(AS_WRITTEN)
         return reference(mixer, p, x, padding_mask, causal)
+    if plain_is_faster_trained(mixer, x.shape[1]):
+        return plain_if_trained(mixer, causal, p, x, padding_mask)
     return fused_attention.fused(mixer, p, x, padding_mask, causal)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def plain_if_trained(
+    mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
+) -> Array:
+    """Fused, or as written where gradients are made of it."""
+    return fused_attention.fused(mixer, p, x, padding_mask, causal)
+
+
+def _forward(
+    mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
+) -> tuple[Array, Any]:
+    choices.tell(AS_WRITTEN)
+    return jax.vjp(lambda p, x: reference(mixer, p, x, padding_mask, causal), p, x)
+
+
+def _backward(mixer: Attention, causal: bool, pull: Any, dy: Array) -> tuple[Any, Any, None]:
+    return (*pull(dy), None)
+
+
+plain_if_trained.defvjp(_forward, _backward)

@@ -6,8 +6,9 @@ them again from the row statistics, as FlashAttention does (Dao et al. 2022, arX
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,10 +21,26 @@ from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, produ
 
 Terms = tuple[Term, ...]
 
-# Logits in hand in one turn, a block of queries times L, by measurement: 1 MB in float32, which
-# stays in a core's cache.
-TURN_LOGITS = 2**18
-SMALLEST_BLOCK, LARGEST_BLOCK = 32, 256
+
+@dataclass(frozen=True)
+class Turn:
+    """How much a turn of the loop takes in hand."""
+
+    logits: int  # of one example and head: queries times L
+    queries: int  # at most
+    whole: int  # up to this length all queries, whatever else is said
+
+
+# By measurement. Gradients of a table of logits are added up where they lie: few rows at a time.
+TURNS = {
+    "one by one": Turn(logits=2**21, queries=1024, whole=512),
+    "one by one, with a table": Turn(logits=2**20, queries=256, whole=512),
+    "all together": Turn(logits=2**18, queries=256, whole=0),
+}
+FEWEST_QUERIES = 32
+# Up to so many logits [B,H,L,L] one turn takes all where no gradient is made: a CPU's cores share
+# the work of a turn, and here there is too little of it in several.
+MOST_TOGETHER = 2**22
 
 
 @dataclass(frozen=True)
@@ -100,8 +117,10 @@ def attend(
     """
     B, H, L, _ = value.shape
     # Examples that share a bias go together: it is read once, and so is its gradient written.
-    examples_apart = one_by_one and not any(isinstance(t, Bias) for t in terms)
-    block = block_size(L)
+    table = any(isinstance(t, Bias) for t in terms)
+    examples_apart = one_by_one and not table
+    turn = "one by one, with a table" if table else "one by one"
+    block = block_size(L, TURNS[turn if one_by_one else "all together"])
     blocks = Blocks(B, H, L, block, examples_apart, one_by_one, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
@@ -109,9 +128,10 @@ def attend(
     return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
 
 
-def block_size(seq_len: int) -> int:
+def block_size(seq_len: int, turn: Turn) -> int:
     """Queries of a block: L itself where short, else a divisor of L where there is one."""
-    most = bound(min(LARGEST_BLOCK, max(SMALLEST_BLOCK, TURN_LOGITS // seq_len)))
+    most = min(turn.queries, max(FEWEST_QUERIES, turn.logits // seq_len))
+    most = bound(max(most, min(turn.whole, seq_len)))
     if seq_len <= most:
         return seq_len
     divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)
@@ -162,6 +182,10 @@ def seen(blocks: Blocks, mask: Array | None, place: Any, keys_first: bool) -> Ar
 def _attend(
     blocks: Blocks, normalized: bool, terms: Terms, value: Array, mask: Array | None
 ) -> Array:
+    B, H, L, _ = value.shape
+    if math.prod((B, H, L, L)) <= bound(MOST_TOGETHER):
+        length = blocks.counts[2] * blocks.block
+        blocks = replace(blocks, block=length, examples_apart=False, heads_apart=False)
     return _forward(blocks, normalized, terms, value, mask)[0]
 
 

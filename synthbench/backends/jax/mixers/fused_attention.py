@@ -21,8 +21,11 @@ from synthbench.mixers.attention import Attention
 # Logits of one row that differ by less than this keep their weights apart from zero in float32,
 # whichever of them is the highest: exp(-60) = 1e-26.
 SPREAD = 60.0
-# Up to these lengths a CPU is faster with the equations as written, by measurement.
-PLAIN_UP_TO = {"conv": 4096, "factorized_dense": 256}
+# Up to these lengths a CPU is faster with the equations as written, by measurement: in any case,
+# and where gradients are made, of a mixture with that component or of it alone.
+PLAIN_UP_TO = {"conv": 4096}
+PLAIN_TRAINED_UP_TO = {"factorized_dense": 1024}
+PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
@@ -51,8 +54,21 @@ def fused(
 
 def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
     """Whether a component is one that the blocks only slow down."""
-    longest = max(PLAIN_UP_TO.get(component.name, 0) for component in mixer.components)
-    return platform() == "cpu" and seq_len <= choices.bound(longest)
+    return short(seq_len, [PLAIN_UP_TO.get(c.name, 0) for c in mixer.components])
+
+
+def plain_is_faster_trained(mixer: Attention, seq_len: int) -> bool:
+    """The same where gradients are made."""
+    names = [component.name for component in mixer.components]
+    lengths = [PLAIN_TRAINED_UP_TO.get(name, 0) for name in names]
+    if len(names) == 1:
+        lengths.append(PLAIN_TRAINED_ALONE_UP_TO.get(names[0], 0))
+    return short(seq_len, lengths)
+
+
+def short(seq_len: int, lengths: list[int]) -> bool:
+    """Whether this is a CPU and a length up to one of these."""
+    return platform() == "cpu" and seq_len <= choices.bound(max(lengths))
 
 
 def by_example(
