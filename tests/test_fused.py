@@ -11,11 +11,13 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.flop_counter import FlopCounterMode
 
 import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.choices import as_if_long, listening
-from synthbench.backends.torch import backend
+from synthbench.backends.torch import backend, products
 from synthbench.backends.torch.mixers import banded, blockwise, fused_attention
 from synthbench.backends.torch.mixers.kept import kept_bytes
 from synthbench.backends.torch.model import build_mixer
@@ -33,25 +35,34 @@ SIZES = Sizes.of(d_model=16, heads=4, max_len=12)
 TOLERANCE = {"float64": 1e-10, "float32": 2e-5}
 
 
-@pytest.fixture(params=["blocks", "one block"])
+@pytest.fixture(params=["blocks", "blocks by oneDNN", "one block"])
 def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks of five queries and one head, or all in one; long, or short enough for memory."""
-    if request.param == "blocks":
+    by_onednn(monkeypatch, request.param == "blocks by oneDNN")
+    if request.param != "one block":
         never_short(monkeypatch)
-        monkeypatch.setattr(blockwise, "QUERIES", 5)
+        monkeypatch.setitem(blockwise.QUERIES, "cpu", 5)
         monkeypatch.setitem(blockwise.LOGITS, "cpu", 1)
+
+
+def by_onednn(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
+    """Every product of float32 by oneDNN, however small; or none."""
+    monkeypatch.setattr(products, "onednn_is_faster", lambda: always)
+    for least in ("LEAST", "LEAST_SUMMED_OF_BATCH"):
+        monkeypatch.setattr(products, least, 0)
 
 
 def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing is small enough for all weights in memory."""
-    for step in fused_attention.LEAST_LOGITS:
-        monkeypatch.setitem(fused_attention.LEAST_LOGITS, step, 0)
+    for lengths in (fused_attention.PLAIN_UP_TO, fused_attention.PLAIN_TRAINED_ALONE_UP_TO):
+        for name in lengths:
+            monkeypatch.setitem(lengths, name, 0)
 
 
 @pytest.fixture
 def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     never_short(monkeypatch)
-    monkeypatch.setattr(blockwise, "QUERIES", 4)
+    monkeypatch.setitem(blockwise.QUERIES, "cpu", 4)
     monkeypatch.setitem(blockwise.LOGITS, "cpu", 150)  # two heads together, or one
 
 
@@ -232,7 +243,6 @@ def test_memory_of_a_train_step_grows_with_length_alone(
     variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     never_short(monkeypatch)
-    monkeypatch.setattr(blockwise, "QUERIES", 128)
     short, long = (added_bytes(variant, seq_len) for seq_len in (1024, 8192))
     assert math.log(long / short, 8) <= 1.15
 
@@ -250,7 +260,9 @@ def test_the_reference_forms_memory_grows_with_the_square() -> None:
     assert math.log(plans[1] / plans[0], 8) > 1.7
 
 
-def test_kernels_are_told() -> None:
+@pytest.mark.parametrize("always", [False, True])
+def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_onednn(monkeypatch, always)
     told = {}
     for variant in (
         "V",
@@ -268,12 +280,13 @@ def test_kernels_are_told() -> None:
             with as_if_long():
                 batch = random_batch(model, 2, 9)
                 backend.gradients(model, random_parameters(model), setting, batch)
-        told[variant] = ", then ".join(heard)
+        assert (products.ONEDNN in heard) == always
+        told[variant] = ", then ".join(kernel for kernel in heard if kernel != products.ONEDNN)
     assert told == {
-        "V": "weights in memory, then scaled_dot_product_attention",
+        "V": "blocks of queries" if always else "as written, then scaled_dot_product_attention",
         "R": "one product a head, by blocks of queries",
-        "R+V": "weights in memory, then blocks of queries",
-        "conv": "weights in memory",
+        "R+V": "blocks of queries" if always else "as written, then blocks of queries",
+        "conv": "as written, then blocks of queries",
         "light_conv(width=3)": "shifted sums",
         "light_conv": "banded product",
         "dynamic_conv(layout=mesh)": "windows",
@@ -298,3 +311,28 @@ def test_flops_are_those_of_the_mixer_whichever_form_is_timed() -> None:
             )
             assert fused == plain
             assert mode == "train" or plain.flops == model.flops(batch=2, seq_len=9)
+
+
+def test_which_library_is_faster_is_measured_on_values() -> None:
+    """And not on tensors that hold nothing, where the question may come up first."""
+    found = products.onednn_is_faster.__wrapped__()
+    with FakeTensorMode(), FlopCounterMode(display=False) as counter:
+        assert products.onednn_is_faster.__wrapped__() == found
+    assert counter.get_total_flops() == 0
+
+
+def test_a_product_of_views_with_gaps_is_that_of_their_copies(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    by_onednn(monkeypatch, True)
+    torch.manual_seed(0)
+    wide = torch.randn(6, 5, 8)
+    for left, right in (
+        (wide[:, 2], torch.randn(8, 3)),
+        (wide[:, 2].mT, torch.randn(6, 3)),
+        (torch.randn(4, 6), wide[:, 1]),
+        (wide.transpose(0, 1), torch.randn(5, 8, 2)),
+        (wide, torch.randn(8, 3)),
+        (torch.randn(2, 3, 4, 5), torch.randn(2, 3, 5, 6).mT.contiguous().mT),
+    ):
+        torch.testing.assert_close(products.multiply(left, right), left @ right)

@@ -5,19 +5,17 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.mixers import components
-from synthbench.backends.torch.mixers.fused_attention import fused
+from synthbench.backends.torch.mixers import components, fused_attention
 from synthbench.backends.torch.mixers.numerics import (
     Given,
     add_bias,
     attention_mask,
+    choose,
     masked_softmax,
     mix,
     zero_padded,
 )
 from synthbench.mixers.attention import Attention
-
-__all__ = ["fused", "reference"]
 
 
 def reference(
@@ -40,3 +38,17 @@ def reference(
     heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
     y = torch.einsum("blhk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
+
+
+def fused(
+    mixer: Attention,
+    p: dict[str, Tensor],
+    x: Tensor,
+    padding_mask: Tensor | None,
+    causal: bool,
+) -> Tensor:
+    """The same numbers, no [B,H,L,L] in memory; as written where that is faster."""
+    if fused_attention.plain_is_faster(mixer, p, x):
+        choose("as written")
+        return reference(mixer, p, x, padding_mask, causal)
+    return fused_attention.fused(mixer, p, x, padding_mask, causal)

@@ -15,11 +15,13 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.choices import bound
+from synthbench.backends.torch.products import multiply
 
-# Queries a block. Heads go together until a block has so many logits: few enough that they stay in
-# a CPU's cache and take the memory of the block before, on a GPU enough to fill it.
-QUERIES = 128
-LOGITS = {"cpu": 2**19, "cuda": 2**26}
+# Queries a block. Examples, then heads, go together until a block has so many logits: few enough
+# that they stay in a CPU's cache and take the memory of the block before, on a GPU enough to fill
+# it. By measurement.
+QUERIES = {"cpu": 512, "cuda": 128}
+LOGITS = {"cpu": 2**18, "cuda": 2**26}
 
 
 @dataclass(frozen=True)
@@ -70,34 +72,41 @@ def run_eagerly() -> None:
 @dataclass(frozen=True)
 class _Block:
     heads: slice
+    examples: slice
     queries: slice
     keys: int
 
     def rows(self, t: Tensor) -> Tensor:
-        """The block's heads and queries of a tensor."""
+        """The block's heads, examples and queries of a tensor."""
         return self.all(t)[:, :, self.queries]
 
     def seen(self, t: Tensor) -> Tensor:
-        """The block's heads and the keys it sees of a tensor."""
+        """The block's heads and examples, and the keys it sees, of a tensor."""
         return self.all(t)[:, :, : self.keys]
 
     def all(self, t: Tensor) -> Tensor:
-        """The block's heads of a tensor."""
-        return t if t.shape[0] == 1 else t[self.heads]
+        """The block's heads and examples of a tensor."""
+        t = t if t.shape[0] == 1 else t[self.heads]
+        return t if t.shape[1] == 1 else t[:, self.examples]
 
 
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
     """Blocks of queries; where causal, only the keys that one of them sees."""
-    queries = min(bound(QUERIES), length)
-    logits = bound(LOGITS.get(device, LOGITS["cpu"]))
-    together = max(1, logits // (batch * queries * length))
+    queries = min(bound(QUERIES.get(device, QUERIES["cpu"])), length)
+    most = bound(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
+    examples_together = max(1, min(most, batch))
+    heads_together = max(1, most // batch)
     return [
         _Block(
-            slice(head, min(head + together, heads)), slice(start, end), end if causal else length
+            slice(head, min(head + heads_together, heads)),
+            slice(example, min(example + examples_together, batch)),
+            slice(start, end),
+            end if causal else length,
         )
-        for head in range(0, heads, together)
+        for head in range(0, heads, heads_together)
         for start in range(0, length, queries)
         for end in [min(start + queries, length)]
+        for example in range(0, batch, examples_together)
     ]
 
 
@@ -139,7 +148,7 @@ class _Logits:
         logits = self._sum(pair, rows, block, own=self.causal or hidden is not None)
         lowest = torch.finfo(logits.dtype).min
         if hidden is not None:
-            logits.masked_fill_(hidden[:, None, : block.keys], lowest)
+            logits.masked_fill_(hidden[block.examples, None, : block.keys], lowest)
         if self.causal:
             first, end = block.queries.start, block.queries.stop
             later = torch.ones(end - first, end - first, dtype=torch.bool, device=logits.device)
@@ -162,8 +171,9 @@ class _Logits:
             else:
                 total += each.detach()
         assert total is not None
-        if total.shape[1] < self.batch:
-            total = total.expand(-1, self.batch, -1, -1).contiguous()
+        batch = block.examples.stop - block.examples.start
+        if total.shape[1] < batch:
+            total = total.expand(-1, batch, -1, -1).contiguous()
         elif own and pair is None and len(rows) == 1:
             total = total.clone()
         return total
@@ -193,12 +203,12 @@ class _Blockwise(torch.autograd.Function):
             leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], blocks[0])
             weights = logits.weights(pair, rows, hidden, blocks[0])
             ctx.only = leaves, rows, weights
-            return weights @ value
+            return multiply(weights, value)
         out = value.new_empty(heads, batch, length, channels)
         for block in blocks:
             rows = logits.rows(logits.cut(tensors, block), block)
             weights = logits.weights(pair, rows, hidden, block)
-            out[block.heads, :, block.queries] = weights @ block.seen(value)
+            block.rows(out).copy_(multiply(weights, block.seen(value)))
         return out
 
     @staticmethod
@@ -206,7 +216,6 @@ class _Blockwise(torch.autograd.Function):
         (d_out,) = gradients
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: _Logits = ctx.logits
-        batch = value.shape[1]
         pair = None if query is None else (query, key)
         given = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
         sums = [
@@ -222,14 +231,14 @@ class _Blockwise(torch.autograd.Function):
                 weights = logits.weights(pair, rows, hidden, block)
             d_rows, seen = block.rows(d_out), block.seen(value)
             if d_value is not None:
-                block.seen(d_value).add_(weights.mT @ d_rows)
-            d_weights = d_rows @ seen.mT
+                block.seen(d_value).add_(multiply(weights.mT, d_rows))
+            d_weights = multiply(d_rows, seen.mT)
             d_logits = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
             if pair is not None:
-                shared = query.shape[1] < batch
+                shared = query.shape[1] < d_logits.shape[1]
                 d_product = d_logits.sum(1, keepdim=True) if shared else d_logits
                 if d_query is not None:
-                    block.rows(d_query).copy_(_product(d_product, block.seen(key)))
+                    block.rows(d_query).add_(_product(d_product, block.seen(key)))
                 if d_key is not None:
                     found = _transposed_product(d_product, block.rows(query), key.shape[1])
                     block.seen(d_key).add_(found)
@@ -275,8 +284,8 @@ def _product(left: Tensor, right: Tensor) -> Tensor:
     """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for the batch, one product a head."""
     h, b, rows, inner = left.shape
     if right.shape[1] == b:
-        return left @ right
-    folded = left.reshape(h, 1, b * rows, inner) @ right
+        return multiply(left, right)
+    folded = multiply(left.reshape(h, 1, b * rows, inner), right)
     return folded.reshape(h, b, rows, -1)
 
 
@@ -284,4 +293,4 @@ def _transposed_product(left: Tensor, right: Tensor, batch: int) -> Tensor:
     """left^T right over the rows, and over the batch too where `batch` is 1: [h,batch,m,f]."""
     if batch < left.shape[1]:
         left, right = (t.reshape(t.shape[0], 1, -1, t.shape[-1]) for t in (left, right))
-    return left.mT @ right
+    return multiply(left.mT, right)

@@ -15,6 +15,7 @@ from synthbench.backends.torch.mixers.numerics import (
     windows,
     zero_padded,
 )
+from synthbench.backends.torch.products import product
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 
@@ -38,13 +39,13 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The same without the windows [B,L,d,K] in memory, unless its kernels are as many."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(add_bias(product(x, p["input"]), p.get("input_bias"))), padding_mask)
     kernel = kernels(u, p["generator"])
     if u.shape[-1] // kernel.shape[2] >= banded.LEAST_CHANNELS:
         choose("banded product")
-        return output(p, banded.dynamic(u, kernel, causal))
+        return output(p, banded.dynamic(u, kernel, causal), product)
     choose("windows")
-    return output(p, by_windows(u, kernel, causal))
+    return output(p, by_windows(u, kernel, causal), product)
 
 
 def kernels(u: Tensor, generator: Tensor) -> Tensor:

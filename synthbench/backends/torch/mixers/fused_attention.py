@@ -16,29 +16,29 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from synthbench.backends.choices import bound
-from synthbench.backends.torch.mixers import blockwise, components
+from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
 from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.kept import keeps, kept_weights
 from synthbench.backends.torch.mixers.numerics import (
     Given,
     add_bias,
-    attention_mask,
     choose,
-    masked_softmax,
-    mix,
     softmax,
     zero_padded,
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
+from synthbench.backends.torch.products import fast, product
 from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
-# Up to so many logits [B,H,L,L] a CPU is faster with the weights in its memory: made again they
-# cost a product more in the backward pass, and, by blocks, a softmax. By measurement (suite forms).
-LEAST_LOGITS = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
-HELD = frozenset({"conv", "conv_relu_conv"})  # their logits are in memory in any case
+# Up to these lengths a CPU trains these, alone, faster with the equations as written, by
+# measurement: the logits of conv and conv_relu_conv are in memory in any case.
+PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
+# Without oneDNN's products, up to so many logits [B,H,L,L] of any mixer: weights made again cost a
+# product more in the backward pass and, by blocks, a softmax.
+PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
 
@@ -50,11 +50,30 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The numbers of `reference`, its weights [B,H,L,L] never in memory together."""
-    given = Given(p, x, padding_mask, causal)
+    given = Given(p, x, padding_mask, causal, product)
     value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     heads = without_blind(attend(mixer, given, value), given)
-    y = heads.flatten(2) @ p["output"].flatten(0, 1)
+    y = product(heads.flatten(2), p["output"].flatten(0, 1))
     return add_bias(y, p.get("output_bias"))
+
+
+def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
+    """Whether memory is the faster place for the weights [B,H,L,L], as on a CPU for small ones."""
+    names = {component.name for component in mixer.components}
+    if x.device.type == "cuda" or names <= SHARED:
+        return False
+    trained = torch.is_grad_enabled() and (x.requires_grad or p["value"].requires_grad)
+    (B, L), H = x.shape[:2], p["value"].shape[1]
+    alone = mixer.components[0].name if len(mixer.components) == 1 else ""
+    if trained and bound(PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)) >= L:
+        return True
+    if fast(x):
+        return False
+    case = "forward"
+    if trained:
+        by_blocks = "position_bias" in p or not names <= FEATURES.keys()
+        case = "train by blocks" if by_blocks else "train"
+    return math.prod((B, H, L, L)) <= bound(PLAIN_UP_TO[case])
 
 
 def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
@@ -63,48 +82,20 @@ def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
     if SHARED.issuperset(component.name for component in mixer.components):
         if keeps(mixer, given):
             choose("weights kept between calls")
-            heads = shared(value, given, lambda v: kept_weights(mixer, given) @ v)
+            heads = shared(value, given, lambda v: product(kept_weights(mixer, given), v))
         else:
             choose("one product a head, by blocks of queries")
             pair, terms = split(parts, given)
             heads = shared(value, given, lambda v: by_blocks(pair, terms, v, None, given.causal))
         if heads is not None:
             return heads
-    if in_memory(mixer, given, value):
-        choose("weights in memory")
-        return whole(mixer, given, value)
     pair, terms = split(parts, given)
-    if pair is not None and not terms:
+    if pair is not None and not terms and not fast(value):
         return flash(pair, value, given)
     choose("blocks of queries")
     by_head = value.permute(2, 0, 1, 3)
     heads = by_blocks(pair, terms, by_head, given.padding_mask, given.causal)
     return heads.permute(1, 2, 0, 3)
-
-
-def in_memory(mixer: Attention, given: Given, value: Tensor) -> bool:
-    """Whether memory is the faster place for the weights [B,H,L,L], as on a CPU for small ones."""
-    if value.device.type == "cuda":
-        return False
-    if HELD.issuperset(component.name for component in mixer.components):
-        return True
-    B, L, H, _ = value.shape
-    step = "forward"
-    if torch.is_grad_enabled() and value.requires_grad:
-        products = all(c.name in FEATURES for c in mixer.components)
-        step = "train" if products and "position_bias" not in given.p else "train by blocks"
-    return math.prod((B, H, L, L)) <= bound(LEAST_LOGITS[step])
-
-
-def whole(mixer: Attention, given: Given, value: Tensor) -> Tensor:
-    """The equations as written: value [B,L,H,k] -> [B,L,H,k]."""
-    logits = [components.logits(component, given) for component in mixer.components]
-    mixed = mix(logits, given.p.get("alpha"))
-    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
-        mixed = mixed + given.p["position_bias"]
-    mask = attention_mask(given.x, given.padding_mask, given.causal)
-    weights = masked_softmax(mixed, mask)
-    return (weights @ value.swapaxes(1, 2)).swapaxes(1, 2)
 
 
 Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
@@ -160,8 +151,9 @@ def by_blocks(
 ) -> Tensor:
     """`blockwise.attend` of a pair [B or 1,H,L,f] as it is here; value [H,b,L,c] -> [H,b,L,c]."""
     if pair is not None:
-        pair = (pair[0].swapaxes(0, 1), pair[1].swapaxes(0, 1))
-    return blockwise.attend(pair, terms, value, mask, causal)
+        query, key = (features.swapaxes(0, 1).contiguous() for features in pair)
+        pair = query, key
+    return blockwise.attend(pair, terms, value.contiguous(), mask, causal)
 
 
 def shared(value: Tensor, given: Given, product: Callable[[Tensor], Tensor]) -> Tensor | None:

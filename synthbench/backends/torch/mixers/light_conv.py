@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.mixers import banded
 from synthbench.backends.torch.mixers.numerics import (
+    Times,
     add_bias,
     choose,
     convolve,
@@ -14,6 +16,7 @@ from synthbench.backends.torch.mixers.numerics import (
     softmax,
     zero_padded,
 )
+from synthbench.backends.torch.products import product
 from synthbench.mixers.convolution import padding
 from synthbench.mixers.light_conv import LightConv
 
@@ -41,17 +44,17 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The same; on a CPU the convolution by shifted sums or a banded product where faster."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(add_bias(product(x, p["input"]), p.get("input_bias"))), padding_mask)
     kernel = softmax(p["kernel"], axis=-1)
     channels = u.shape[-1] // kernel.shape[0]
     if u.device.type != "cuda" and mixer.width <= WIDEST_SHIFTED:
         choose("shifted sums")
-        return output(p, shifted(u, kernel, causal))
+        return output(p, shifted(u, kernel, causal), product)
     if u.device.type != "cuda" and channels >= banded.LEAST_CHANNELS:
         choose("banded product")
-        return output(p, banded.static(u, kernel, causal))
+        return output(p, banded.static(u, kernel, causal), product)
     choose("grouped convolution")
-    return output(p, grouped(u, kernel, causal))
+    return output(p, grouped(u, kernel, causal), product)
 
 
 def grouped(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
@@ -73,9 +76,9 @@ def shifted(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
     return y
 
 
-def output(p: dict[str, Tensor], y: Tensor) -> Tensor:
+def output(p: dict[str, Tensor], y: Tensor, times: Times = torch.matmul) -> Tensor:
     """What follows the convolution: its bias and the pointwise map (layout mesh), output."""
     y = add_bias(y, p.get("kernel_bias"))
     if "pointwise" in p:
-        y = y @ p["pointwise"] + p["pointwise_bias"]
-    return add_bias(y @ p["output"], p.get("output_bias"))
+        y = times(y, p["pointwise"]) + p["pointwise_bias"]
+    return add_bias(times(y, p["output"]), p.get("output_bias"))

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.numerics import choose, project, softmax, zero_padded
+from synthbench.backends.torch.products import product
 from synthbench.mixers.linformer import Linformer
 
 
@@ -48,8 +49,8 @@ def fused(
     if mixer.sharing == "none":
         for_values = p[mixer.value_projection_name][:L].T @ shown
     query, key, value = (
-        project(given, p[name]).swapaxes(1, 2)
+        project(given, p[name], times=product).swapaxes(1, 2)
         for given, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
     )
     heads = F.scaled_dot_product_attention(query, key, value).swapaxes(1, 2)
-    return heads.flatten(2) @ p["output"].flatten(0, 1)
+    return product(heads.flatten(2), p["output"].flatten(0, 1))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor
@@ -9,26 +11,37 @@ from torch import Tensor
 from synthbench.backends.choices import tell
 from synthbench.mixers.convolution import padding
 
+Times = Callable[[Tensor, Tensor], Tensor]  # a product of matrices
+
 
 class Given:
-    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal."""
+    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal; what multiplies."""
 
     def __init__(
-        self, p: dict[str, Tensor], x: Tensor, padding_mask: Tensor | None, causal: bool
+        self,
+        p: dict[str, Tensor],
+        x: Tensor,
+        padding_mask: Tensor | None,
+        causal: bool,
+        times: Times = torch.matmul,
     ) -> None:
         self.p, self.x, self.padding_mask, self.causal = p, x, padding_mask, causal
+        self.times = times
         self._projected: dict[str, Tensor] = {}
 
     def project(self, name: str) -> Tensor:
         """X times the projection `name` [d,H,k], plus its bias if any; made once a pass."""
         if name not in self._projected:
-            self._projected[name] = project(self.x, self.p[name], self.p.get(f"{name}_bias"))
+            weight, bias = self.p[name], self.p.get(f"{name}_bias")
+            self._projected[name] = project(self.x, weight, bias, self.times)
         return self._projected[name]
 
 
-def project(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+def project(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, times: Times = torch.matmul
+) -> Tensor:
     """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
-    return add_bias(torch.einsum("bld,dhk->blhk", x, weight), bias)
+    return add_bias(times(x, weight.flatten(1)).unflatten(-1, weight.shape[1:]), bias)
 
 
 def add_bias(x: Tensor, bias: Tensor | None) -> Tensor:

@@ -15,6 +15,7 @@ from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Term
 from synthbench.backends.torch.mixers.factorized_dense import factor
 from synthbench.backends.torch.mixers.numerics import Given, split_heads
+from synthbench.backends.torch.products import product
 from synthbench.mixers.attention import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.pointwise import Glu
@@ -77,7 +78,7 @@ def logits_term(logits: Tensor) -> Term:
 def fold(x: Tensor, weight: Tensor) -> Tensor:
     """x [h,b,l,k] times weight [h,1,k,m], one product a head."""
     h, b, rows, k = x.shape
-    return (x.reshape(h, b * rows, k) @ weight[:, 0]).reshape(h, b, rows, -1)
+    return product(x.reshape(h, b * rows, k), weight[:, 0]).reshape(h, b, rows, -1)
 
 
 def by_head(weight: Tensor) -> Tensor:
