@@ -1,8 +1,8 @@
 """Synthetic attention without all of its weights in memory, in PyTorch.
 
-Logits that are products of features go to one call of PyTorch's fused attention; those that are
-the same for every example weigh the values of the whole batch in one product a head; the others
-are made a block of queries at a time.
+Logits that are the same for every example weigh the values of the whole batch in one product a
+head; the others are made a block of queries at a time, or, where they are products of features and
+that is faster, in one call of PyTorch's fused attention.
 """
 
 from __future__ import annotations
