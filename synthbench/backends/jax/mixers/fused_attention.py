@@ -22,9 +22,8 @@ from synthbench.mixers.attention import Attention
 # whichever of them is the highest: exp(-60) = 1e-26.
 SPREAD = 60.0
 # Up to these lengths a CPU is faster with the equations as written, by measurement: in any case,
-# and where gradients are made, of a mixture with that component or of it alone.
+# and of one component alone where gradients are made.
 PLAIN_UP_TO = {"conv": 4096}
-PLAIN_TRAINED_UP_TO = {"factorized_dense": 1024}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
@@ -59,11 +58,8 @@ def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
 
 def plain_is_faster_trained(mixer: Attention, seq_len: int) -> bool:
     """The same where gradients are made."""
-    names = [component.name for component in mixer.components]
-    lengths = [PLAIN_TRAINED_UP_TO.get(name, 0) for name in names]
-    if len(names) == 1:
-        lengths.append(PLAIN_TRAINED_ALONE_UP_TO.get(names[0], 0))
-    return short(seq_len, lengths)
+    alone = mixer.components[0].name if len(mixer.components) == 1 else ""
+    return short(seq_len, [PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)])
 
 
 def short(seq_len: int, lengths: list[int]) -> bool:
