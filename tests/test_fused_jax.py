@@ -134,6 +134,6 @@ def temporaries(variant: str, seq_len: int) -> int:
     "variant", ["V", "D", "FR", "D+V", "FR+V", "R+V", "linformer", "light_conv", "dynamic_conv"]
 )
 def test_memory_grows_with_the_length(variant: str) -> None:
-    lengths = [1024, 4096]
+    lengths = [1024, 8192]
     low, high = (temporaries(variant, n) for n in lengths)
     assert np.log(high / low) / np.log(lengths[1] / lengths[0]) <= 1.15
