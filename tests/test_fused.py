@@ -11,8 +11,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils.flop_counter import FlopCounterMode
 
 import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
@@ -29,6 +27,7 @@ from synthbench.measure.small import case_batch, cases, random_parameters, small
 from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
+from tests.onednn import by_onednn
 from tests.variants import VARIANTS
 
 SIZES = Sizes.of(d_model=16, heads=4, max_len=12)
@@ -43,13 +42,6 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
         never_short(monkeypatch)
         monkeypatch.setitem(blockwise.QUERIES, "cpu", 5)
         monkeypatch.setitem(blockwise.LOGITS, "cpu", 1)
-
-
-def by_onednn(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
-    """Every product of float32 by oneDNN, however small; or none."""
-    monkeypatch.setattr(products, "onednn_is_faster", lambda: always)
-    for least in ("LEAST", "LEAST_SUMMED_OF_BATCH"):
-        monkeypatch.setattr(products, least, 0)
 
 
 def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -311,28 +303,3 @@ def test_flops_are_those_of_the_mixer_whichever_form_is_timed() -> None:
             )
             assert fused == plain
             assert mode == "train" or plain.flops == model.flops(batch=2, seq_len=9)
-
-
-def test_which_library_is_faster_is_measured_on_values() -> None:
-    """And not on tensors that hold nothing, where the question may come up first."""
-    found = products.onednn_is_faster.__wrapped__()
-    with FakeTensorMode(), FlopCounterMode(display=False) as counter:
-        assert products.onednn_is_faster.__wrapped__() == found
-    assert counter.get_total_flops() == 0
-
-
-def test_a_product_of_views_with_gaps_is_that_of_their_copies(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    by_onednn(monkeypatch, True)
-    torch.manual_seed(0)
-    wide = torch.randn(6, 5, 8)
-    for left, right in (
-        (wide[:, 2], torch.randn(8, 3)),
-        (wide[:, 2].mT, torch.randn(6, 3)),
-        (torch.randn(4, 6), wide[:, 1]),
-        (wide.transpose(0, 1), torch.randn(5, 8, 2)),
-        (wide, torch.randn(8, 3)),
-        (torch.randn(2, 3, 4, 5), torch.randn(2, 3, 5, 6).mT.contiguous().mT),
-    ):
-        torch.testing.assert_close(products.multiply(left, right), left @ right)
