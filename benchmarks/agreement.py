@@ -16,10 +16,10 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from synthbench.report.grid import FRAMEWORKS, Grid
-from synthbench.report.notes import context_of, variant_order
-from synthbench.report.ratios import ratios
-from synthbench.report.table import Value
+from synthbench.report.data.context import context_of, variant_order
+from synthbench.report.data.grid import FRAMEWORKS, Grid
+from synthbench.report.data.table import Value
+from synthbench.report.tables.ratios import ratios
 from synthbench.store import read_run
 
 

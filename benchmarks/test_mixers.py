@@ -15,11 +15,11 @@ import pytest
 
 from synthbench.backends.base import BACKENDS, Setting
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 
 BATCH, LENGTH = 2, 64
 SIZES = Sizes.of(d_model=64, heads=4, max_len=LENGTH)

@@ -13,10 +13,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from synthbench.api import apply, cost, initialize, load_results, register
+    from synthbench.api import apply, cost, initialize, load_results
     from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
-    from synthbench.mixers.base import Cost, Mixer, Parameter, Sizes
+    from synthbench.mixers.base import Cost, Mixer, Parameter
+    from synthbench.mixers.catalog import register
     from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
+    from synthbench.mixers.sizes import Sizes
 
 __version__ = "0.1.0"
 

@@ -19,15 +19,18 @@ from synthbench.errors import (
     ShapeError,
     UnknownNameError,
     UnsupportedError,
-    shown,
+    quote,
 )
-from synthbench.mixers import base
-from synthbench.mixers.arguments import booleans, dtype_name, named_numbers, numbers
-from synthbench.mixers.base import Array, Cost, Mixer, Sizes, declared_by, require_output
+from synthbench.mixers import declaration
+from synthbench.mixers.base import Array, Cost, Mixer
 from synthbench.mixers.catalog import register
-from synthbench.mixers.notation import parse
-from synthbench.mixers.whole import whole
-from synthbench.models.start import start_values
+from synthbench.mixers.declaration import declared_parameters_of, sizes_for
+from synthbench.mixers.input_arrays import booleans, dtype_name, named_numbers, numbers
+from synthbench.mixers.notation import format_mixer, parse
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_integer
+from synthbench.models.outputs import require_output
+from synthbench.models.start_values import start_values
 
 if TYPE_CHECKING:
     import pandas
@@ -49,23 +52,23 @@ def initialize(
     """Draw the start values of a variant: parameter name -> float32 array of its declared shape.
 
     Raises NotationError or UnknownNameError for the variant, ShapeError for sizes that do not fit
-    together, or not into memory, and for a seed that is no whole number of at least 0.
+    together, or not into memory, and for a seed that is not an integer of at least 0.
     """
     from synthbench.measure.environment import available_memory
 
     mixer = _mixer(variant)
-    sizes = Sizes.for_mixer(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
-    seed = whole("seed", seed, least=0)
-    declared = declared_by(mixer, sizes)
+    sizes = sizes_for(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
+    seed = require_integer("seed", seed, least=0)
+    declared = declared_parameters_of(mixer, sizes)
     needed, there = FLOAT32_BYTES * sum(p.size for p in declared.values()), available_memory()
     if needed > there:
         largest = max(declared, key=lambda name: declared[name].size)
         raise ShapeError(
-            f"the parameters of {mixer.notation} would take {needed:,} bytes at these sizes, "
+            f"the parameters of {format_mixer(mixer)} would take {needed:,} bytes at these sizes, "
             f"most of it {largest} {list(declared[largest].shape)}; {there:,} bytes are there; "
             "use smaller sizes (`cost` needs no memory)"
         )
-    with _memory_explained(f"the start values of {mixer.notation}"):
+    with _memory_explained(f"the start values of {format_mixer(mixer)}"):
         return start_values(declared, seed)
 
 
@@ -99,11 +102,11 @@ def apply(
     dtype = dtype_name(dtype)
     _require_known("form", form, ("auto", "fused", "reference"))
     if not isinstance(causal, bool | np.bool_):
-        raise NotationError(f"causal is {shown(causal)}; use True or False")
+        raise NotationError(f"causal is {quote(causal)}; use True or False")
     if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
-        raise NotationError(f"device {shown(device)} not known; use cpu, cuda or cuda:N")
+        raise NotationError(f"device {quote(device)} not known; use cpu, cuda or cuda:N")
     values = named_numbers(parameters)
-    sizes = Sizes.for_mixer(
+    sizes = sizes_for(
         mixer,
         d_model=x.shape[2],
         heads=heads,
@@ -115,11 +118,11 @@ def apply(
     sizes.require_length(x.shape[1])
     check_declared(
         {name: value.shape for name, value in values.items()},
-        {name: p.shape for name, p in declared_by(mixer, sizes).items()},
-        f"apply({mixer.notation})",
+        {name: p.shape for name, p in declared_parameters_of(mixer, sizes).items()},
+        f"apply({format_mixer(mixer)})",
     )
     mask = None if padding_mask is None else booleans(padding_mask, x.shape[:2])
-    with _memory_explained(f"apply({mixer.notation}) on x {list(x.shape)}"):
+    with _memory_explained(f"apply({format_mixer(mixer)}) on x {list(x.shape)}"):
         if framework == "numpy":
             y = _apply_reference(mixer, values, x, sizes, form, mask, causal, dtype, device)
         else:
@@ -146,8 +149,8 @@ def cost(
     Raises NotationError or UnknownNameError for the variant, ShapeError for the sizes.
     """
     mixer = _mixer(variant)
-    sizes = Sizes.for_mixer(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
-    return base.cost(mixer, sizes, batch=batch, seq_len=seq_len)
+    sizes = sizes_for(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
+    return declaration.cost(mixer, sizes, batch=batch, seq_len=seq_len)
 
 
 def load_results(path: str | Path) -> pandas.DataFrame:
@@ -155,12 +158,12 @@ def load_results(path: str | Path) -> pandas.DataFrame:
 
     Raises ResultsError where there is no readable run.
     """
-    from synthbench.report.frame import record_frame
+    from synthbench.report.data.frame import record_frame
     from synthbench.store import read_records
 
     if not isinstance(path, str | Path):
         raise ResultsError(
-            f"give a path of a run or of a folder of runs, like results/smoke; got {shown(path)}"
+            f"give a path of a run or of a folder of runs, like results/smoke; got {quote(path)}"
         )
     return record_frame(read_records(path))
 
@@ -170,7 +173,7 @@ def _mixer(variant: str | Mixer) -> Mixer:
         return variant
     if not isinstance(variant, str):
         raise NotationError(
-            f"a variant is a string like 'FR(rank=32)+V', or a Mixer; got {shown(variant)}"
+            f"a variant is a string like 'FR(rank=32)+V', or a Mixer; got {quote(variant)}"
         )
     return parse(variant)
 
@@ -198,7 +201,7 @@ def _apply_reference(
         )
     if not mixer.has_reference:
         raise UnsupportedError(
-            f"{mixer.notation} gives no NumPy reference; use framework torch or jax"
+            f"{format_mixer(mixer)} gives no NumPy reference; use framework torch or jax"
         )
     if dtype == "bfloat16" or form == "fused":
         raise UnsupportedError(
@@ -235,6 +238,6 @@ def _memory_explained(what: str) -> Iterator[None]:
         if not is_out_of_memory(error):
             raise
         raise ShapeError(
-            f"{what} does not fit into memory: {shown(str(error) or 'out of memory')}; "
+            f"{what} does not fit into memory: {quote(str(error) or 'out of memory')}; "
             "use smaller sizes"
         ) from error

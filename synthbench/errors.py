@@ -29,7 +29,7 @@ class UnknownNameError(SynthbenchError):
         near = [k for k in known if k.lower() in near]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         there = f"Known: {', '.join(known)}" if known else "There is none"
-        super().__init__(f"{kind} {shown(name)} not known.{hint} {there}")
+        super().__init__(f"{kind} {quote(name)} not known.{hint} {there}")
 
 
 class NotationError(SynthbenchError):
@@ -56,7 +56,7 @@ class FrameworkMissingError(SynthbenchError):
     """A framework or a device that this environment does not have."""
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as a message quotes it: on one line, the middle of a long one left out."""
     if isinstance(value, str):
         if len(value) <= LONGEST_SHOWN:
@@ -65,6 +65,6 @@ def shown(value: Any) -> str:
         return f"{value[:half]!r}...{value[-half:]!r} ({len(value)} characters)"
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # a whole number of too many digits, or another's own repr
+    except Exception:  # an integer of too many digits, or another's own repr
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthbench.errors import ResultsError, shown
+from synthbench.errors import ResultsError, quote
 from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 
 INFO = "run.json"
@@ -127,7 +127,7 @@ def read_info(run_dir: Path) -> RunInfo:
         raw = json.loads(content)
         _require_known_schema(raw, path)
         if not isinstance(raw, dict):
-            raise ValueError(f"it holds {shown(raw)}, no object")
+            raise ValueError(f"it holds {quote(raw)}, no object")
         return RunInfo.model_validate(raw)
     except (ValueError, RecursionError) as error:
         problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)

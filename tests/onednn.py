@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from synthbench.backends.torch import products
+from synthbench.backends.torch import cpu_matmul
 
 
 def by_onednn(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
     """Every product of float32 by oneDNN, however small; or none."""
-    monkeypatch.setattr(products, "onednn_is_faster", lambda: always)
+    monkeypatch.setattr(cpu_matmul, "onednn_is_faster", lambda: always)
     for least in ("LEAST", "LEAST_SUMMED_OF_BATCH"):
-        monkeypatch.setattr(products, least, 0)
+        monkeypatch.setattr(cpu_matmul, least, 0)

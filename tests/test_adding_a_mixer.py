@@ -20,10 +20,11 @@ from synthbench.errors import UnsupportedError
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch
 from synthbench.mixers import catalog
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes
-from synthbench.mixers.notation import canonical, parse
+from synthbench.mixers.base import Array, Mixer, Parameter
+from synthbench.mixers.notation import canonical, format_mixer, parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.suites.cell import Cell
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -110,7 +111,7 @@ def test_an_installed_package_needs_no_option(
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.setattr(catalog, "_entry_points_read", False)
-    assert parse("fnet").notation == "FNet"
+    assert format_mixer(parse("fnet")) == "FNet"
     assert set(NAMES) <= catalog.known().keys()
 
 

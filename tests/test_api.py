@@ -14,7 +14,7 @@ from hypothesis.extra import numpy as hnp
 
 import synthbench
 from synthbench import SynthbenchError
-from synthbench.mixers.whole import divisors
+from synthbench.mixers.validation import divisors
 
 X = np.random.default_rng(0).standard_normal((2, 9, 16))
 SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
@@ -110,8 +110,8 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a ragged x": ({"x": [[[1.0], [1.0, 2.0]]]}, r"x \(list\) cannot be read as an array"),
     "complex x": ({"x": X + 1j}, r"x holds complex128"),
     "no batch": ({"x": X[:0]}, r"x has shape \(0, 9, 16\); expected .* each at least 1"),
-    "heads in halves": ({"heads": 2.0}, r"heads is 2\.0 \(float\); it must be a whole number"),
-    "heads in words": ({"heads": "2"}, r"heads is '2' \(str\); it must be a whole number"),
+    "heads in halves": ({"heads": 2.0}, r"heads is 2\.0 \(float\); it must be an integer"),
+    "heads in words": ({"heads": "2"}, r"heads is '2' \(str\); it must be an integer"),
     "heads or not": ({"heads": True}, r"heads is True \(bool\)"),
     "no max_len": ({"max_len": None}, r"max_len is None \(NoneType\)"),
     "a mask of weights": ({"padding_mask": np.full((2, 9), 0.5)}, r"neither 0 nor 1, like 0\.5"),

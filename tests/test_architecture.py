@@ -131,7 +131,7 @@ def test_a_backend_works_without_the_other_framework() -> None:
 
 
 # Kernels that one framework needs and the other has no use for.
-ALONE = {"torch": {"banded.py", "kept.py"}, "jax": {"shifted.py"}}
+ALONE = {"torch": {"banded.py", "weight_cache.py"}, "jax": {"shifted.py"}}
 
 
 def test_the_backends_have_the_same_files() -> None:

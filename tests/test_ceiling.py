@@ -19,7 +19,7 @@ from synthbench.measure.ceiling import (
     smallest_step_seconds,
 )
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
-from synthbench.run.client import Host
+from synthbench.run.host_client import Host
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from synthbench import __version__
-from synthbench.cli import main
+from synthbench.cli.app import main
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.record import Record, RunInfo
@@ -101,12 +101,12 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
     with pytest.raises(NotationError, match=r"'' holds nothing; .*`synthbench list variants`"):
         split_list([""])
     assert split_lengths(["128, 256", "512"]) == [128, 256, 512]
-    with pytest.raises(NotationError, match="'12x' is no whole number"):
+    with pytest.raises(NotationError, match="'12x' is not an integer"):
         split_lengths(["12x"])
     with pytest.raises(NotationError, match="'' holds nothing; write lengths like --seq-len 128"):
         split_lengths([""])
     for text in ("-1", "1.5", "٣", "²"):
-        with pytest.raises(NotationError, match="is no whole number; write lengths"):
+        with pytest.raises(NotationError, match="is not an integer; write lengths"):
             split_lengths([text])
     with pytest.raises(NotationError, match="longer than any length"):
         split_lengths(["9" * 5000])

@@ -10,19 +10,19 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from synthbench.measure.comparison import (
+from synthbench.analysis.comparison import (
     MOST_ROUNDS,
     Comparison,
     Estimate,
     Judgement,
     estimate,
     further_rounds,
-    holm,
     judge,
-    noise_floor,
 )
-from synthbench.measure.moderation import prior_variance, t_quantile, trigamma_inverse
-from synthbench.measure.statistics import median_interval
+from synthbench.analysis.intervals import median_interval
+from synthbench.analysis.moderated_variance import prior_variance, t_quantile, trigamma_inverse
+from synthbench.analysis.multiple_testing import holm
+from synthbench.analysis.noise_floor import noise_floor
 
 STEP_TIMES = Path(__file__).parent / "data" / "step_times.json"
 BLOCK = 20  # samples of one simulated round, consecutive

@@ -15,7 +15,7 @@ import pytest
 
 from synthbench.measure.cores import (
     LEAST_SECONDS,
-    CoreWatch,
+    CoreMonitor,
     Reading,
     judge_cores,
     read_cores,
@@ -87,7 +87,7 @@ def test_readings_are_those_of_the_cores_asked_for(tmp_path: Path) -> None:
 
 def test_a_watch_judges_what_lies_between() -> None:
     readings: Iterator[Reading] = iter([BEFORE, after(1.0, own=0.5, busy=1.0)])
-    with CoreWatch([0], read=lambda cores: next(readings)) as watch:
+    with CoreMonitor([0], read=lambda cores: next(readings)) as watch:
         assert watch.warnings == []
     assert len(watch.warnings) == 1
 
@@ -100,7 +100,7 @@ def test_a_process_that_is_really_busy_on_the_core_is_seen() -> None:
     )
     try:
         time.sleep(0.3)  # until it burns
-        with CoreWatch([core]) as watch:
+        with CoreMonitor([core]) as watch:
             time.sleep(0.6)
     finally:
         burner.kill()

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pytest_benchmark.stats import Stats
 
 from synthbench import load_results
-from synthbench.cli import main
+from synthbench.cli.app import main
 from synthbench.record import Flops, Measurements, Memory, Outcome, Record, RunInfo, Timing
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame
@@ -219,7 +219,7 @@ def test_csv_is_what_load_results_gives(tmp_path: Path, capsys: Captured) -> Non
     assert len(rows) == len(frame) == 6  # the one recorded twice counts once
     for row, (_, known) in zip(rows, frame.iterrows(), strict=True):
         assert row["variant"] == known["variant"]
-        assert row["flops"] == str(2**60 + 1)  # no whole number becomes inexact
+        assert row["flops"] == str(2**60 + 1)  # not an integer becomes inexact
         assert row["head_dim"] == row["predicted_bytes"] == row["parity_passed"] == ""
         assert json.loads(row["uncounted"]) == known["uncounted"]
         missing = pd.isna(known["median_seconds"])

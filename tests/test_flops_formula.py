@@ -9,10 +9,10 @@ import pytest
 from synthbench.backends.base import BACKENDS, Setting, TracedFlops
 from synthbench.errors import SynthbenchError
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from tests.variants import VARIANTS
 
 BATCH, MAX_LEN, SHORT = 3, 12, 7

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from synthbench.record import Ceiling, Flops, Memory, Record
-from synthbench.report.table import Table
-from synthbench.report.tables import make_tables
+from synthbench.report.data.table import Table
+from synthbench.report.tables.catalog import make_tables
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite
 from tests.test_tables import cell, record, run_of, value
@@ -82,7 +82,7 @@ def test_a_form_without_numbers_is_named() -> None:
     assert value(table, "util % fused", variant="V") == "unsupported"
     row = {"setting": "form=fused", "variant": "V"}
     assert (
-        value(made([record(plain, form="reference"), absent])["choices"], "form", **row)
+        value(made([record(plain, form="reference"), absent])["kernels"], "form", **row)
         == "unsupported"
     )
     table = made([record(plain, outcome="oom", reason="full"), record(fused)])["forms"]
@@ -96,7 +96,7 @@ def test_a_run_of_one_form_has_no_table_of_forms() -> None:
 
 
 def test_what_was_built_and_chosen_is_shown_by_length() -> None:
-    table = made(list(records(2)))["choices"]
+    table = made(list(records(2)))["kernels"]
     fused, plain = ({"setting": f"form={form}", "variant": "R"} for form in ("fused", "reference"))
     assert value(table, "kernels", **fused) == "L=64: kernel of R; L=128: kernel of R, wide"
     assert value(table, "form", **fused) == "fused"
@@ -114,12 +114,12 @@ def test_the_context_says_which_form_auto_was() -> None:
 
 def test_records_from_before_forms_were_told_have_no_table_of_choices() -> None:
     old = record(cell("V", "torch", "train", 64)).model_dump(mode="json")
-    del old["measurements"]["form"], old["measurements"]["choices"]
+    del old["measurements"]["form"], old["measurements"]["kernels"]
     again = made([Record.model_validate(old)])
-    assert "choices" not in again
+    assert "kernels" not in again
     assert any("form auto, " in line for line in again["speed"].context)
     both = [Record.model_validate(old), record(cell("R", "torch", "train", 64), form="fused")]
-    assert value(made(both)["choices"], "form", variant="V") == "not told"
+    assert value(made(both)["kernels"], "form", variant="V") == "not told"
 
 
 def test_the_suite_of_forms_has_both_forms_of_every_variant() -> None:

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 
 import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
-from synthbench.backends.choices import as_if_long, listening
-from synthbench.backends.torch import backend, products
+from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
+from synthbench.backends.torch import backend, cpu_matmul
 from synthbench.backends.torch.mixers import banded, blockwise, fused_attention
-from synthbench.backends.torch.mixers.kept import kept_bytes
+from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
 from synthbench.backends.torch.prediction import predict_memory
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch
-from synthbench.measure.small import case_batch, cases, random_parameters, small_model
-from synthbench.mixers.base import Sizes
+from synthbench.measure.parity_inputs import case_batch, cases, random_parameters, small_model
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from tests.onednn import by_onednn
 from tests.variants import VARIANTS
@@ -60,7 +60,7 @@ def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def require_same(model: Model, dtype: str, batch: Batch, start: Any) -> list[str]:
     """Outputs and all gradients of both forms agree; returns the kernels chosen."""
-    with listening() as heard:
+    with recording_kernels() as heard:
         fused, plain = (
             backend.gradients(model, start, Setting(dtype=dtype, form=form, compile="eager"), batch)
             for form in ("fused", "reference")
@@ -182,9 +182,9 @@ def test_weights_are_kept_until_a_parameter_changes() -> None:
     setting = Setting(form="fused", compile="eager")
     step = backend.build(model, random_parameters(model), setting, "forward", batch)
     logits = dict(step.module.named_parameters())["mixer.random.logits"]
-    assert step.gradient_bytes == kept_bytes([logits]) == 0
+    assert step.gradient_bytes == cached_bytes([logits]) == 0
     first = step()
-    assert step.gradient_bytes == kept_bytes([logits]) == 4 * 4 * 12 * 12
+    assert step.gradient_bytes == cached_bytes([logits]) == 4 * 4 * 12 * 12
     torch.testing.assert_close(step(), first, rtol=0, atol=0)
     with torch.no_grad():
         logits.add_(torch.randn_like(logits))
@@ -267,13 +267,13 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
     ):
         model = small_model(variant)
         setting = Setting(form="fused", compile="eager")
-        with listening() as heard:
+        with recording_kernels() as heard:
             backend.gradients(model, random_parameters(model), setting, random_batch(model, 2, 9))
-            with as_if_long():
+            with force_long_kernels():
                 batch = random_batch(model, 2, 9)
                 backend.gradients(model, random_parameters(model), setting, batch)
-        assert (products.ONEDNN in heard) == always
-        told[variant] = ", then ".join(kernel for kernel in heard if kernel != products.ONEDNN)
+        assert (cpu_matmul.ONEDNN in heard) == always
+        told[variant] = ", then ".join(kernel for kernel in heard if kernel != cpu_matmul.ONEDNN)
     assert told == {
         "V": "blocks of queries" if always else "as written, then scaled_dot_product_attention",
         "R": "one product a head, by blocks of queries",

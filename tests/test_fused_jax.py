@@ -13,19 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthbench.backends.base import Setting
-from synthbench.backends.choices import as_if_long
 from synthbench.backends.jax import backend
 from synthbench.backends.jax.mixers import attention
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.precision import precision
+from synthbench.backends.kernel_record import force_long_kernels
 from synthbench.measure.inputs import random_batch
-from synthbench.measure.small import small_model
+from synthbench.measure.parity_inputs import small_model
 from synthbench.mixers.attention import Attention
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
 from synthbench.mixers.random import Random
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 
 quick = settings(deadline=None, max_examples=4, derandomize=True)
 
@@ -57,7 +57,7 @@ def compare(
                 return (y * direction).sum(), y
 
             step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
-            with as_if_long():  # several blocks, though the input is short
+            with force_long_kernels():  # several blocks, though the input is short
                 return jax.device_get(step(p, x))
 
         (_, expected), expected_gradients = run("reference")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from synthbench.measure.gpu import (
+    GpuMonitor,
     GpuReading,
-    GpuWatch,
     handle_of,
     judge_gpu,
     nvidia_devices,
@@ -91,7 +91,7 @@ def test_others_on_the_device_are_counted_also_where_pids_are_the_hosts() -> Non
 def test_a_watch_reads_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml()
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    watch = GpuWatch("cuda:1")
+    watch = GpuMonitor("cuda:1")
     with watch:
         nvml.heat_nanoseconds = 10**12
     assert [warning.partition(" for ")[0] for warning in watch.warnings] == [
@@ -104,7 +104,7 @@ def test_without_a_driver_nothing_is_read(monkeypatch: pytest.MonkeyPatch) -> No
     nvml = FakeNvml()
     monkeypatch.setattr(nvml, "nvmlInit", nvml._refuse, raising=False)
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
-    with GpuWatch("cuda") as watch:
+    with GpuMonitor("cuda") as watch:
         pass
     assert watch.warnings == []
     assert nvidia_devices() == []

@@ -11,16 +11,17 @@ import pytest
 from synthbench.checkpoint import read_checkpoint, write_checkpoint
 from synthbench.cli.app import main
 from synthbench.errors import ResultsError, UnsupportedError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.reference import weights
-from synthbench.models.start import start_values
-from synthbench.models.tasks import DISTANCE, FOLLOWERS, example
+from synthbench.models.start_values import start_values
 from synthbench.record import Measurements, Record, RunInfo
-from synthbench.report.inspection import heat_maps, histogram, histograms, weights_of
+from synthbench.report.figures.weights import heat_maps, histogram, histograms, weights_of
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
+from synthbench.tasks.walks import DISTANCE, FOLLOWERS, example
 
 
 def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:

@@ -13,12 +13,12 @@ import pytest
 from synthbench.backends.base import BACKENDS, Setting, Step
 from synthbench.measure.inputs import random_batch
 from synthbench.mixers import catalog
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.record import Record
-from synthbench.report.tables import make_tables
+from synthbench.report.tables.catalog import make_tables
 from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan

@@ -15,7 +15,7 @@ from synthbench.backends.base import BACKENDS, Backend, Batch, Setting
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.timing import time_steps
 from synthbench.mixers import catalog
-from synthbench.mixers.base import Sizes
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.record import Record
 from synthbench.run.runner import run_plan

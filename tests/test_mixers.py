@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synthbench
-from synthbench.mixers.base import Parameter, Sizes
+from synthbench.mixers.base import Parameter
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from tests.variants import VARIANTS
 
 SIZES = st.builds(

@@ -17,13 +17,13 @@ from synthbench.measure.parity import (
     reference_outputs,
     relative_error,
 )
-from synthbench.measure.small import random_parameters
-from synthbench.mixers.base import Sizes
+from synthbench.measure.parity_inputs import random_parameters
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.positions import buckets, sinusoids
 from synthbench.models.presets import PRESETS
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.models.style import PLAIN, T2T, T5, Style
 
 COMPILE = {"torch": "eager", "jax": "compiled"}

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from synthbench.errors import NotationError, ShapeError, SynthbenchError, UnknownNameError
 from synthbench.mixers import catalog
 from synthbench.mixers.attention import Attention, Component
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.notation import canonical, format_mixer, parse
+from synthbench.mixers.sizes import Sizes
 from tests.variants import VARIANTS
 
 COUNT = st.integers(1, 1000)
@@ -64,12 +65,12 @@ MIXERS = mixtures() | st.sampled_from(list(catalog.MIXERS.values())).flatmap(par
 def test_what_is_written_reads_back(mixer: Mixer) -> None:
     text = format_mixer(mixer)
     assert parse(text) == mixer
-    assert mixer.notation == canonical(text) == text
+    assert format_mixer(mixer) == canonical(text) == text
 
 
 @given(mixer=MIXERS, spaces=st.lists(st.sampled_from(["", " ", "  "]), min_size=80, max_size=80))
 def test_spaces_mean_nothing(mixer: Mixer, spaces: list[str]) -> None:
-    tokens = re.findall(r"[\w.]+|[()+,=]", mixer.notation)
+    tokens = re.findall(r"[\w.]+|[()+,=]", format_mixer(mixer))
     text = "".join(space + token for space, token in zip(spaces * 10, tokens, strict=False)) + " "
     assert parse(text) == mixer
 
@@ -77,7 +78,7 @@ def test_spaces_mean_nothing(mixer: Mixer, spaces: list[str]) -> None:
 @given(mixer=mixtures())
 def test_full_names_stand_for_labels(mixer: Attention) -> None:
     by_label = {cls.label: name for name, cls in catalog.COMPONENTS.items() if cls.label}
-    full = re.sub(r"\b[A-Z]\w*", lambda match: by_label[match[0]], mixer.notation)
+    full = re.sub(r"\b[A-Z]\w*", lambda match: by_label[match[0]], format_mixer(mixer))
     assert parse(full) == mixer
 
 
@@ -95,7 +96,7 @@ def test_any_text_is_a_variant_or_a_named_mistake(text: str) -> None:
         mixer = parse(text)
     except (NotationError, UnknownNameError):
         return
-    assert parse(mixer.notation) == mixer
+    assert parse(format_mixer(mixer)) == mixer
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -157,9 +158,9 @@ MALFORMED = {
     "FR(rank=1.5)": "rank=1.5 is of type float; expected int, like rank=8",
     "FR(rank=eight)": "rank='eight' is of type str; expected int",
     "FR(rank=true)": "rank=True is of type bool; expected int",
-    "FR(rank=0)": "rank is 0; use a whole number of at least 1",
-    "FD(a=-2)": "a is -2; use a whole number of at least 1",
-    "FD(a=many)": "a is 'many'; use a whole number of at least 1",
+    "FR(rank=0)": "rank is 0; use an integer of at least 1",
+    "FD(a=-2)": "a is -2; use an integer of at least 1",
+    "FD(a=many)": "a is 'many'; use an integer of at least 1",
     "D(tie_query=1)": "tie_query=1 is of type int; expected bool, like tie_query=false",
     "D(sharing=all)": "sharing is 'all'; use one of per_head, heads, full",
     "D(sharing=full, tie_query=true)+V": "use sharing per_head or heads",
@@ -258,10 +259,10 @@ def test_a_plugins_options_read_back_too(word: str) -> None:
             return None
 
     catalog.register(Optional)
-    assert parse("optional(rate=2)").notation == "optional(rate=2)"
+    assert format_mixer(parse("optional(rate=2)")) == "optional(rate=2)"
     assert parse("optional(rate=-1e-3)") == Optional(rate=-1e-3)
     try:
-        text = Optional(word=word).notation
+        text = format_mixer(Optional(word=word))
     except SynthbenchError:
         assert '"' in word
         assert "'" in word
@@ -297,7 +298,7 @@ def test_none_means_nothing_only_where_it_may(rate: float, word: str | None) -> 
     assert parse("numbered(word=none, text=none)") == Numbered(word=None, text="none")
     assert parse("numbered(word='none', text='none')") == Numbered(word="none", text="none")
     mixer = Numbered(rate=rate, word=word)
-    assert parse(mixer.notation) == mixer
+    assert parse(format_mixer(mixer)) == mixer
     with pytest.raises(UnknownNameError, match="Known: rate, text, word"):
         parse("numbered(x=1)")
 

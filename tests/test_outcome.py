@@ -8,9 +8,9 @@ import signal
 import pytest
 
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
+from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.measure.prediction import TooLargeError
-from synthbench.run.outcome import LONGEST_REASON, of_death, of_exception, shortened
+from synthbench.run.outcome import LONGEST_REASON, classify_exception, classify_exit, shortened
 
 
 class OutOfMemoryError(RuntimeError):
@@ -44,7 +44,7 @@ class XlaRuntimeError(RuntimeError):
     ],
 )  # fmt: skip
 def test_exceptions(error: BaseException, outcome: str) -> None:
-    found, reason = of_exception(error)
+    found, reason = classify_exception(error)
     assert found == outcome
     assert reason
 
@@ -53,7 +53,7 @@ def test_a_crash_names_the_error_and_the_place() -> None:
     try:
         raise ValueError("seven\nis odd")
     except ValueError as error:
-        outcome, reason = of_exception(error)
+        outcome, reason = classify_exception(error)
     assert outcome == "crashed"
     assert reason.startswith("ValueError: seven | is odd (in test_a_crash_names")
     assert "test_outcome.py:" in reason
@@ -73,7 +73,7 @@ def test_a_crash_names_the_error_and_the_place() -> None:
     ],
 )
 def test_deaths(status: int, output: str, kills: int, outcome: str, part: str) -> None:
-    found, reason = of_death(int(status), output, kills)
+    found, reason = classify_exit(int(status), output, kills)
     assert found == outcome
     assert part in reason
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from synthbench.backends.jax.model import build_model as build_jax
 from synthbench.backends.jax.module import Constant
 from synthbench.backends.torch.model import build_model as build_torch
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from tests.variants import VARIANTS
 

@@ -11,7 +11,7 @@ import pytest
 import synthbench
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.measure import parity
-from synthbench.measure.small import SMALL, small_model
+from synthbench.measure.parity_inputs import SMALL, small_model
 from synthbench.mixers.base import Array
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.notation import parse

@@ -26,8 +26,8 @@ from benchmarks.peers.pairs import (
 )
 from benchmarks.peers.samples import Sample, Side
 from benchmarks.peers.table import render, summary, write_tables
+from synthbench.analysis.intervals import ratio_interval
 from synthbench.errors import PackageMissingError, ResultsError, UnknownNameError
-from synthbench.measure.statistics import ratio_interval
 from synthbench.mixers.notation import canonical
 
 RECORDED = Path(__file__).parent / "data" / "peers"

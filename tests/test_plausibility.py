@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from synthbench.measure.plausibility import ImplausibleError, require_plausible, step_flops
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.record import Ceiling, Flops, Timing
 

@@ -12,18 +12,19 @@ from typing import Any, ClassVar, cast
 import pytest
 
 from synthbench.backends.base import BACKENDS, Backend
-from synthbench.measure import prediction
+from synthbench.measure import memory_prediction
 from synthbench.measure.inputs import random_batch, setting_of
-from synthbench.measure.prediction import (
+from synthbench.measure.memory_prediction import (
     TooLargeError,
+    available_memory_for,
     declared_plan,
-    memory_there,
     predict,
     require_memory,
 )
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.catalog import register
-from synthbench.models.start import start_values
+from synthbench.mixers.sizes import Sizes
+from synthbench.models.start_values import start_values
 from synthbench.record import PredictedMemory
 from synthbench.suites.cell import Cell, model_of
 from tests.variants import VARIANTS
@@ -161,13 +162,13 @@ def test_only_what_exceeds_the_margin_is_refused() -> None:
 
 
 def test_what_is_there_is_the_least_of_limit_and_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(prediction, "available_memory", lambda: 1000)
+    monkeypatch.setattr(memory_prediction, "available_memory", lambda: 1000)
     device: Any = SimpleNamespace(free_memory=lambda name: {"cuda:1": 77}.get(name))
-    assert memory_there(device, cell(), None) == 1000
-    assert memory_there(device, cell(), 400) == 400
-    assert memory_there(device, cell(), 4000) == 1000
-    assert memory_there(device, cell(device="cuda:1"), None) == 77
-    assert memory_there(device, cell(device="cuda:2"), None) is None
+    assert available_memory_for(device, cell(), None) == 1000
+    assert available_memory_for(device, cell(), 400) == 400
+    assert available_memory_for(device, cell(), 4000) == 1000
+    assert available_memory_for(device, cell(device="cuda:1"), None) == 77
+    assert available_memory_for(device, cell(device="cuda:2"), None) is None
 
 
 @pytest.mark.parametrize("framework", BACKENDS)

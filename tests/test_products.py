@@ -10,8 +10,8 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
-from synthbench.backends.choices import listening
-from synthbench.backends.torch import products
+from synthbench.backends.kernel_record import recording_kernels
+from synthbench.backends.torch import cpu_matmul
 from tests.onednn import by_onednn
 
 
@@ -34,9 +34,9 @@ def test_values_and_gradients_are_those_of_pytorch(monkeypatch: pytest.MonkeyPat
     by_onednn(monkeypatch, True)
     for left, right in pairs():
         factors = [each.detach().requires_grad_() for each in (left, right)]
-        with listening() as heard:
-            made = products.product(*factors)
-        assert products.ONEDNN in heard
+        with recording_kernels() as heard:
+            made = cpu_matmul.product(*factors)
+        assert cpu_matmul.ONEDNN in heard
         torch.testing.assert_close(made, left @ right)
         towards = torch.randn_like(made)
         found = torch.autograd.grad(made, factors, towards)
@@ -57,8 +57,8 @@ def test_which_library_is_faster_is_measured_on_values(
         made.append(make())
         return left.pop(0)
 
-    monkeypatch.setattr(products, "_best", best)
+    monkeypatch.setattr(cpu_matmul, "_best", best)
     with FakeTensorMode(), FlopCounterMode(display=False) as counter:
-        assert products.onednn_is_faster.__wrapped__() == faster
+        assert cpu_matmul.onednn_is_faster.__wrapped__() == faster
     assert counter.get_total_flops() == 0
     assert len(made) == 2 and not any(isinstance(each, FakeTensor) for each in made)

@@ -55,17 +55,17 @@ OUTCOMES = {"Fix": "oom", "FR": "oom_predicted", "D": "timeout", "FD": "quaranti
 TIMING = {"build_seconds": 1, "compile_seconds": 1, "first_step_seconds": 1, "warmup_steps": 2,
           "clock": "none"}
 
-def tell(text):
+def record_kernel(text):
     with open("hosts.txt", "a") as file:
         file.write(text + " ")
 
 class FakeHost:
     version = "0.0"
     def stop(self):
-        tell("stopped")
+        record_kernel("stopped")
 
 def start_hosts(self):
-    tell("started")
+    record_kernel("started")
     assert {cell.framework for cell in self.plan.cells} == {"torch"}
     self.hosts["torch"] = FakeHost()
 

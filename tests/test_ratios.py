@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from synthbench.record import Memory, Record
-from synthbench.report.table import Table
-from synthbench.report.tables import TABLES, make_tables
+from synthbench.report.data.table import Table
+from synthbench.report.tables.catalog import TABLES, make_tables
 from tests.test_tables import OF_FORMS, cell, record, run_of, value
 
 LENGTHS = (128, 256, 512, 1024, 2048)

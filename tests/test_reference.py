@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import synthbench
-from synthbench.mixers.base import Array, Sizes, Tensors
-from synthbench.mixers.notation import parse
-from synthbench.models.start import start_values
+from synthbench.mixers.base import Array, Tensors
+from synthbench.mixers.notation import format_mixer, parse
+from synthbench.mixers.sizes import Sizes
+from synthbench.models.start_values import start_values
 from tests.variants import VARIANTS
 
 B, L, N, d, H, k = 2, 5, 6, 8, 2, 4
@@ -104,7 +105,7 @@ def test_attention_is_its_definition(variant: str, padded: bool, causal: bool) -
 @pytest.mark.parametrize("name", ["light_conv", "dynamic_conv"])
 def test_a_gated_convolution_is_its_definition(name: str, width: int, causal: bool) -> None:
     mixer = parse(f"{name}(width={width})")
-    p = parameters_of(mixer.notation)
+    p = parameters_of(format_mixer(mixer))
     got = mixer.reference(p, X, SIZES, padding_mask=PADDED, causal=causal)
     before = width - 1 if causal else width // 2
     for b in range(B):

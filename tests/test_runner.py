@@ -18,8 +18,8 @@ import pytest
 from synthbench.errors import FrameworkMissingError, ResultsError, ShapeError, SynthbenchError
 from synthbench.mixers import catalog
 from synthbench.record import Parity, Record
-from synthbench.run.client import Host, call_in_child
 from synthbench.run.devices import device_report, resolve_device
+from synthbench.run.host_client import Host, call_in_child
 from synthbench.run.progress import PlainProgress, Silent
 from synthbench.run.runner import Summary, run_plan
 from synthbench.store import DAMAGED, RECORDS, read_info, read_records, read_run

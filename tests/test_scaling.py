@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from synthbench.measure.comparison import Estimate
-from synthbench.measure.scaling import crossing, exponent, upper_half
+from synthbench.analysis.comparison import Estimate
+from synthbench.analysis.scaling import crossing, exponent, upper_half
 
 LENGTHS = [128, 256, 512, 1024, 2048]
 

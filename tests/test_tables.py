@@ -24,19 +24,21 @@ from synthbench.record import (
     RunInfo,
     Timing,
 )
-from synthbench.report.frame import pool_rounds, record_frame
-from synthbench.report.markup import csv_text, latex, markdown
-from synthbench.report.metrics import scientific, si, significant
-from synthbench.report.render import check, render, write_tables
-from synthbench.report.table import Table, for_reading
-from synthbench.report.tables import TABLES, make_tables
-from synthbench.report.terminal import print_tables
+from synthbench.report.data.frame import pool_rounds, record_frame
+from synthbench.report.data.metrics import scientific, si, significant
+from synthbench.report.data.table import Table, for_reading
+from synthbench.report.tables.catalog import TABLES, make_tables
+from synthbench.report.text.comma_separated import csv_text
+from synthbench.report.text.files import check, render, write_tables
+from synthbench.report.text.latex import latex
+from synthbench.report.text.markdown import markdown
+from synthbench.report.text.terminal import print_tables
 from synthbench.store import Run, append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 
 SUITE_ORDER = ["V", "R", "FR(rank=32)+V", "D(tie_query=true)+V", "linformer"]
 LENGTHS = (64, 128)
-OF_FORMS = {"forms", "choices"}  # tables of runs that tell of forms: tests/test_forms.py
+OF_FORMS = {"forms", "kernels"}  # tables of runs that tell of forms: tests/test_forms.py
 SPECIAL = r"50% of #1 & $2 _x_ {y} ~z^ \w | <b>"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from synthbench.measure.statistics import median_interval
+from synthbench.analysis.intervals import median_interval
 from synthbench.measure.timing import (
     CLOCK,
     CLOCK_CUDA,
@@ -123,7 +123,7 @@ def test_the_watch_is_entered_for_the_samples_alone() -> None:
     machine = Machine(0.5)
     seen: list[int] = []
 
-    class Watch:
+    class InterferenceMonitor:
         def __enter__(self) -> None:
             seen.append(machine.steps)
 
@@ -132,7 +132,7 @@ def test_the_watch_is_entered_for_the_samples_alone() -> None:
 
     found = time_steps(
         machine.step, machine.wait, min_samples=5, min_seconds=1.0, max_seconds=100.0,
-        clock=machine.clock, watch=Watch(),
+        clock=machine.clock, watch=InterferenceMonitor(),
     )  # fmt: skip
     assert seen == [found.warmup_steps, machine.steps]
 

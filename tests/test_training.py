@@ -9,10 +9,10 @@ from synthbench.backends.base import Batch, Setting
 from synthbench.backends.jax import backend as jax_backend
 from synthbench.backends.torch import backend as torch_backend
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.models.training import cross_entropy
 from tests.variants import VARIANTS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from synthbench.measure.trend import (
+from synthbench.analysis.trend import (
     CLOSE_STEPS,
     TREND_STEPS,
     WARM_Z,

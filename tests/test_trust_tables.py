@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from synthbench.record import Ceiling, Flops, Record, Timing
-from synthbench.report.grid import Grid
-from synthbench.report.markup import csv_text, markdown
-from synthbench.report.table import Table, for_reading
-from synthbench.report.tables import make_tables
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.table import Table, for_reading
+from synthbench.report.tables.catalog import make_tables
+from synthbench.report.text.comma_separated import csv_text
+from synthbench.report.text.markdown import markdown
 from tests.test_tables import cell, record, run_of, value
 
 CEILING = Ceiling(

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from synthbench.backends.base import MemoryPlan, TracedFlops
-from synthbench.backends.choices import tell
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.errors import UnsupportedError
+from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.measure.prediction import TooLargeError
 from synthbench.record import Ceiling, Measurements
 from synthbench.run.worker import measure_cell
 from synthbench.suites.cell import Cell
@@ -35,11 +35,11 @@ class FakeStep:
         self.asked: list[str] = []
 
     def compile(self) -> None:
-        tell("compiled kernel")
+        record_kernel("compiled kernel")
         self.asked.append("compile")
 
     def __call__(self) -> str:
-        tell("eager kernel")
+        record_kernel("eager kernel")
         self.asked.append("step")
         return f"step {self.asked.count('step')}"
 
@@ -97,7 +97,7 @@ def measure(
     report: Callable[[str, Measurements], None] = lambda stage, measured: None,
     ceiling: Ceiling | None = None,
     dispatch: float = 0.0,
-    memory_there: int | None = None,
+    available_memory_for: int | None = None,
 ) -> tuple[Measurements, list[str]]:
     smallest = Smallest(dispatch)
     backend: Any = SimpleNamespace(
@@ -105,7 +105,7 @@ def measure(
         predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500),
         smallest_step=lambda device: smallest,
     )
-    return measure_cell(backend, cell(), MEASURE, None, report, ceiling, memory_there)
+    return measure_cell(backend, cell(), MEASURE, None, report, ceiling, available_memory_for)
 
 
 def test_everything_is_measured_once_and_in_order() -> None:
@@ -174,7 +174,7 @@ def test_each_stage_is_told_with_what_is_known_by_then() -> None:
 
 def test_a_prediction_is_stored_beside_what_was_there() -> None:
     step = FakeStep()
-    predicted = measure(step, memory_there=4500)[0].predicted_memory
+    predicted = measure(step, available_memory_for=4500)[0].predicted_memory
     assert predicted is not None
     assert (predicted.bytes, predicted.tool, predicted.available) == (4500, "fake shapes", 4500)
     step = FakeStep()
@@ -191,7 +191,9 @@ def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: li
     told: list[Measurements] = []
     there = 4000 if compiled is None else 5000
     with pytest.raises(TooLargeError, match=f"{there / 1e6:,.0f} MB are there"):
-        measure(step, lambda stage, m: told.append(m.model_copy(deep=True)), memory_there=there)
+        measure(
+            step, lambda stage, m: told.append(m.model_copy(deep=True)), available_memory_for=there
+        )
     assert step.asked == asked
     assert told[-1].predicted_memory is not None
     assert told[-1].predicted_memory.bytes == (compiled or 4500)
@@ -224,7 +226,7 @@ def test_what_disturbed_the_steady_state_is_told(monkeypatch: pytest.MonkeyPatch
         def __enter__(self) -> None: ...
         def __exit__(self, *exception: object) -> None: ...
 
-    monkeypatch.setattr("synthbench.run.worker.Watch", Disturbed)
+    monkeypatch.setattr("synthbench.run.worker.InterferenceMonitor", Disturbed)
     measured, _ = measure(FakeStep())
     assert measured.warnings[0] == "another process was busy"
     assert measured.timing is not None

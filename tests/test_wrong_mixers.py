@@ -12,7 +12,8 @@ import synthbench
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan
@@ -46,8 +47,8 @@ def test_a_declaration_that_is_none_is_explained(declaration: str) -> None:
 @pytest.mark.parametrize(
     ("shape", "init", "message"),
     [
-        (8, synthbench.Normal(1.0), "shape is 8; write a tuple of whole numbers"),
-        ((8, 2.0), synthbench.Normal(1.0), r"shape is 2\.0 \(float\); it must be a whole number"),
+        (8, synthbench.Normal(1.0), "shape is 8; write a tuple of integers"),
+        ((8, 2.0), synthbench.Normal(1.0), r"shape is 2\.0 \(float\); it must be an integer"),
         ((8, -1), synthbench.Normal(1.0), "shape is -1; it must be at least 1"),
         ((8,), 0.5, r"start value is 0\.5; give a function \(generator, shape\) -> array"),
     ],
@@ -149,7 +150,7 @@ class Countless(Whole):
     [
         (Failing, r"Failing\.check\(\) of tests.* failed: TypeError: no such sizes \(test_wrong"),
         (Undeclared, r"Undeclared\.parameters\(\) of tests.* failed: KeyError: 'weight'"),
-        (Countless, r"Countless\.flops\(\) returns 'many'; return a whole number, or None"),
+        (Countless, r"Countless\.flops\(\) returns 'many'; return an integer, or None"),
     ],
 )
 def test_what_fails_in_a_plugin_is_named_as_the_plugins(cls: type[Mixer], message: str) -> None:

@@ -16,11 +16,11 @@ from benchmarks.peers import samples
 from benchmarks.peers.measure import Budget
 from benchmarks.peers.pairs import NEEDS, SEQ_LENS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
-from benchmarks.peers.table import in_words, shown, summary, time_ratio, write_tables
+from benchmarks.peers.table import in_words, interval_text, summary, time_ratio, write_tables
 from synthbench.cli.options import split_lengths
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.measure.environment import read_environment
-from synthbench.run.client import Host
+from synthbench.run.host_client import Host
 from synthbench.run.progress import duration
 from synthbench.suites.plan import device_kind
 
@@ -159,7 +159,7 @@ def line(one: Sample) -> str:
     """A cell and what came out, in a line."""
     if one.outcome != "ok":
         return f"{in_words(one)}: {one.outcome}: {one.reason}"
-    text = f"{in_words(one)}: {shown(time_ratio(one))} times as fast"
+    text = f"{in_words(one)}: {interval_text(time_ratio(one))} times as fast"
     assert one.ours is not None
     assert one.theirs is not None
     if one.ours.peak_bytes and one.theirs.peak_bytes:

@@ -14,16 +14,17 @@ import numpy as np
 from benchmarks.peers.pairs import REFERENCE, SAME_AT_FIRST_ONLY, Pair
 from benchmarks.peers.samples import Sample, Side
 from synthbench.backends.base import BACKENDS, Backend, Setting, Step
-from synthbench.backends.choices import listening
+from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import random_batch
+from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.timing import timed
-from synthbench.measure.watch import Watch
-from synthbench.mixers.base import Array, Sizes
+from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS
 
 SIDES = {"torch": "benchmarks.peers.torch_side", "jax": "benchmarks.peers.jax_side"}
@@ -71,7 +72,7 @@ def measure(
     ours, theirs = build(pair, mode, seq_len, batch, d_model, heads, dtype, device)
     steps = (ours, theirs)
     sample.form = ours.form
-    with listening() as heard:
+    with recording_kernels() as heard:
         ours.compile()
         first = run(ours)
     sample.choices = list(heard)
@@ -97,7 +98,7 @@ def measure(
     del first, first_of_theirs, falls
 
     sample.keeps_memory = keep_memory and keep_freed_memory()
-    watch = Watch(device)
+    watch = InterferenceMonitor(device)
     samples = take_turns(steps, Budget(**budget), watch, warm)
     sample.ours, sample.theirs = (
         Side(samples=own, peak_bytes=peak) for own, peak in zip(samples, peaks, strict=True)
@@ -178,7 +179,7 @@ def held(step: Step) -> int:
 
 
 def take_turns(
-    steps: Sequence[Step], budget: Budget, watch: Watch, warm: float
+    steps: Sequence[Step], budget: Budget, watch: InterferenceMonitor, warm: float
 ) -> tuple[list[float], list[float]]:
     """Seconds of each side's steps; who goes first changes with each turn.
 

@@ -18,10 +18,11 @@ from benchmarks.peers.pairs import (
     TEXTBOOK,
 )
 from benchmarks.peers.samples import Sample
-from synthbench.measure.statistics import Interval, ratio_interval
-from synthbench.report.markup import csv_text, markdown_section
-from synthbench.report.metrics import significant
-from synthbench.report.table import Column, Marked, Table, Value
+from synthbench.analysis.intervals import Interval, ratio_interval
+from synthbench.report.data.metrics import significant
+from synthbench.report.data.table import Column, Marked, Table, Value
+from synthbench.report.text.comma_separated import csv_text
+from synthbench.report.text.markdown import markdown_section
 
 PACKAGES = ("torch", "jax", "flax", "linformer", "transformers", "numpy")
 COLUMNS = (
@@ -139,7 +140,7 @@ def summary(found: Sequence[Sample]) -> str:
         f"At least {NOT_SLOWER} times as fast as the peer: {len(timed) - len(slower)} of "
         f"{len(timed)} cells."
     ]
-    lines += [f"- slower: {in_words(one)}: {shown(timed[one.place])}" for one in slower]
+    lines += [f"- slower: {in_words(one)}: {interval_text(timed[one.place])}" for one in slower]
     lines += [f"- {one.outcome}: {in_words(one)}: {one.reason}" for one in others]
     for one in found:
         if one.peer != REFERENCE or one.place not in timed or one.variant not in AIMS:
@@ -148,7 +149,7 @@ def summary(found: Sequence[Sample]) -> str:
             aim = AIMS[one.variant]
             ratio = timed[one.place]
             word = "reached" if ratio.median >= aim else "not reached"
-            lines.append(f"- aim of {aim} times {word}: {in_words(one)}: {shown(ratio)}")
+            lines.append(f"- aim of {aim} times {word}: {in_words(one)}: {interval_text(ratio)}")
     return "\n".join(lines)
 
 
@@ -158,7 +159,7 @@ def in_words(one: Sample) -> str:
     return f"{one.framework} {one.variant} against {one.peer}, {place}"
 
 
-def shown(ratio: Interval) -> str:
+def interval_text(ratio: Interval) -> str:
     """A ratio with its interval."""
     median, low, high = map(significant, ratio)
     return f"{median} ({low} to {high})"

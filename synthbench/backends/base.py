@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from synthbench.errors import ShapeError, UnsupportedError
-from synthbench.mixers.base import Array, Mixer, Sizes
+from synthbench.mixers.base import Array, Mixer
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 
 

@@ -18,7 +18,7 @@ from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
 from synthbench.cli.verify import verify
-from synthbench.errors import SynthbenchError, shown
+from synthbench.errors import SynthbenchError, quote
 
 app = typer.Typer(
     name="synthbench",
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:
         _end_quietly()
     except OSError as error:  # the system's refusal of a file, where nobody could say more of it
-        named = "" if error.filename is None else f": {shown(str(error.filename))}"
+        named = "" if error.filename is None else f": {quote(str(error.filename))}"
         complain(f"synthbench: {error.strerror or error}{named}")
         sys.exit(SynthbenchError.exit_code)
     except KeyboardInterrupt:

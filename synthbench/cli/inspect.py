@@ -54,8 +54,8 @@ def inspect(
     kept as checkpoints beside the pictures.
     """
     from synthbench.checkpoint import read_checkpoint
-    from synthbench.report.inspection import heat_maps, histograms, weights_of
-    from synthbench.report.pictures import write_pictures
+    from synthbench.report.figures.image_files import write_pictures
+    from synthbench.report.figures.weights import heat_maps, histograms, weights_of
 
     if Path(source).is_file():
         cell, parameters = read_checkpoint(Path(source))
@@ -80,8 +80,8 @@ def inspect(
 
 def _train(cell: Cell, steps: int, stem: Path) -> dict[str, dict[str, Array]]:
     from synthbench.checkpoint import write_checkpoint
-    from synthbench.models.start import start_values
-    from synthbench.run.client import Host
+    from synthbench.models.start_values import start_values
+    from synthbench.run.host_client import Host
     from synthbench.suites.cell import model_of
 
     start = start_values(model_of(cell).parameters(), cell.seed)
@@ -90,7 +90,7 @@ def _train(cell: Cell, steps: int, stem: Path) -> dict[str, dict[str, Array]]:
         host = Host(cell.framework, device_kind=cell.device.partition(":")[0])
         try:
             learnt = host.call(
-                "synthbench.measure.learning:learn",
+                "synthbench.tasks.training:learn",
                 {"cell": cell.model_dump(mode="json"), "steps": steps},
                 timeout_seconds=24 * 3600,
             )

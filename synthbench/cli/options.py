@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from synthbench.errors import NotationError, shown
+from synthbench.errors import NotationError, quote
 
 Plugin = Annotated[
     list[str],
@@ -41,15 +41,15 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
     """
     entries: list[str] = []
     for text in texts:
-        depth, quote, entry = 0, "", ""
+        depth, opened, entry = 0, "", ""
         for sign in text:
-            if quote:
-                quote = "" if sign == quote else quote
+            if opened:
+                opened = "" if sign == opened else opened
             elif sign in "\"'":
-                quote = sign
+                opened = sign
             elif sign in "()":
                 depth += 1 if sign == "(" else -1
-            if sign == "," and depth <= 0 and not quote:
+            if sign == "," and depth <= 0 and not opened:
                 entries.append(entry.strip())
                 entry = ""
             else:
@@ -57,17 +57,17 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
         entries.append(entry.strip())
         if "" in entries:
             empty = "has an empty entry" if text.strip() else "holds nothing"
-            raise NotationError(f"{shown(text)} {empty}; {advice}")
+            raise NotationError(f"{quote(text)} {empty}; {advice}")
     return entries
 
 
 def split_lengths(texts: Iterable[str]) -> list[int]:
-    """Whole numbers by comma; raises NotationError for anything else."""
+    """Integers by comma; raises NotationError for anything else."""
     lengths: list[int] = []
     for entry in split_list(texts, LENGTHS_ADVICE):
         if not (entry.isascii() and entry.isdecimal()):
-            raise NotationError(f"{shown(entry)} is no whole number; {LENGTHS_ADVICE}")
+            raise NotationError(f"{quote(entry)} is not an integer; {LENGTHS_ADVICE}")
         if len(entry) > MOST_DIGITS:
-            raise NotationError(f"{shown(entry)} is longer than any length; {LENGTHS_ADVICE}")
+            raise NotationError(f"{quote(entry)} is longer than any length; {LENGTHS_ADVICE}")
         lengths.append(int(entry))
     return lengths

@@ -62,7 +62,7 @@ def plot(
 
     The same records give the same files, byte for byte.
     """
-    from synthbench.report.plots import write_plots
+    from synthbench.report.figures.length_plot import write_plots
     from synthbench.store import read_run
 
     measured = read_run(newest_run(results) if run is None else find_run(run, results))

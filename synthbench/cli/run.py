@@ -146,9 +146,9 @@ def _tell_kept(summary: Summary, again: str) -> None:
 
 def _conclude(summary: Summary) -> int:
     """Write and print the tables of what was measured; the exit code."""
-    from synthbench.report.render import write_tables
-    from synthbench.report.tables import make_tables
-    from synthbench.report.terminal import print_tables
+    from synthbench.report.tables.catalog import make_tables
+    from synthbench.report.text.files import write_tables
+    from synthbench.report.text.terminal import print_tables
     from synthbench.store import read_run
 
     if summary.outcomes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from synthbench.errors import ResultsError, UnknownNameError, shown
+from synthbench.errors import ResultsError, UnknownNameError, quote
 from synthbench.record import RunInfo
 from synthbench.store import INFO, list_runs, read_info
 
@@ -21,11 +21,11 @@ def find_run(text: str, results: Path) -> Path:
         return _newest(below)
     if text and (Path(text).exists() or (results / text).exists()):
         raise ResultsError(
-            f"{shown(text)} is there, but is no run: a run is a folder with a {INFO}; "
+            f"{quote(text)} is there, but is no run: a run is a folder with a {INFO}; "
             "`synthbench list runs` shows the runs"
         )
     if not runs:
-        raise ResultsError(f"there is no run {shown(text)}, and {_none_below(results)}")
+        raise ResultsError(f"there is no run {quote(text)}, and {_none_below(results)}")
     names = {run_name(run, results) for run in runs}
     raise UnknownNameError("run", text, names | {run.parent.name for run in runs})
 

@@ -11,7 +11,9 @@ from synthbench.cli.options import Plugin
 from synthbench.cli.output import print_columns
 
 if TYPE_CHECKING:
-    from synthbench.mixers.base import Mixer, Sizes
+    from synthbench.mixers.base import Mixer
+    from synthbench.mixers.declaration import sizes_for
+    from synthbench.mixers.sizes import Sizes
 
 
 def show(
@@ -29,18 +31,17 @@ def show(
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Print a variant's equation, options and parameters, and its cost at a size."""
-    from synthbench.mixers.base import Sizes
     from synthbench.mixers.catalog import load_plugin
-    from synthbench.mixers.notation import parse
+    from synthbench.mixers.notation import format_mixer, parse
 
     for module in plugin:
         load_plugin(module)
     mixer = parse(variant)
-    sizes = Sizes.for_mixer(
+    sizes = sizes_for(
         mixer, d_model=d_model, heads=heads, head_dim=head_dim, max_len=max_len or seq_len
     )
     sizes.require_length(seq_len)
-    typer.echo(f"{mixer.notation}\n")
+    typer.echo(f"{format_mixer(mixer)}\n")
     for part in _parts(mixer):
         typer.echo(f"{part.name}: {part.equation or 'gives no equation'}")
         if part.source:
@@ -65,7 +66,7 @@ def _options(part: Any) -> list[str]:
 
 
 def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
-    from synthbench.mixers.base import cost, declared_by
+    from synthbench.mixers.declaration import cost, declared_parameters_of
 
     counted = cost(mixer, sizes, batch=batch, seq_len=seq_len)
     rows = [
@@ -76,7 +77,7 @@ def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
             "trained" if parameter.trainable else "constant",
             str(parameter.init),
         )
-        for name, parameter in declared_by(mixer, sizes).items()
+        for name, parameter in declared_parameters_of(mixer, sizes).items()
     ]
     typer.echo(
         f"\nAt batch B {batch}, length L {seq_len}, d_model d {sizes.d_model}, heads H "

@@ -14,7 +14,7 @@ from synthbench.cli.runs import find_run
 from synthbench.errors import ResultsError
 
 if TYPE_CHECKING:
-    from synthbench.report.table import Table
+    from synthbench.report.data.table import Table
     from synthbench.store import Run
 
 
@@ -82,7 +82,7 @@ def tables(
 
 def _paper(results: Path, page: Path | None, shown: Format) -> None:
     from synthbench.report.paper.tables import paper_tables
-    from synthbench.report.render import write_paper
+    from synthbench.report.text.files import write_paper
 
     _show(paper_tables(results), shown)
     written = write_paper(results, page)
@@ -91,7 +91,7 @@ def _paper(results: Path, page: Path | None, shown: Format) -> None:
 
 
 def _check(runs: list[Path], results: Path | None) -> None:
-    from synthbench.report.render import check, check_paper
+    from synthbench.report.text.files import check, check_paper
 
     problems = [problem for folder in runs for problem in check(folder)]
     if results is not None:
@@ -105,7 +105,7 @@ def _check(runs: list[Path], results: Path | None) -> None:
 
 
 def _make(folder: Path, shown: Format | None) -> None:
-    from synthbench.report.render import write_tables
+    from synthbench.report.text.files import write_tables
     from synthbench.store import read_run
 
     measured = read_run(folder)
@@ -119,14 +119,14 @@ def _make(folder: Path, shown: Format | None) -> None:
 
 
 def _print(measured: Run, shown: Format) -> None:
-    from synthbench.report.tables import make_tables
+    from synthbench.report.tables.catalog import make_tables
 
     _show(make_tables(measured), shown)
 
 
 def _show(made: list[Table], shown: Format) -> None:
-    from synthbench.report.markup import FORMATS
-    from synthbench.report.terminal import print_tables
+    from synthbench.report.text.formats import FORMATS
+    from synthbench.report.text.terminal import print_tables
 
     if shown is Format.TERMINAL:
         print_tables(console(), made)

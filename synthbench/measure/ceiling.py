@@ -13,8 +13,8 @@ from typing import cast
 
 from synthbench.backends.base import BACKENDS, Backend, Kernel
 from synthbench.measure.environment import usable_cores
+from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import timed
-from synthbench.measure.watch import Watch
 from synthbench.record import Ceiling
 
 # Side of the square matrices, and bytes of the array that is copied: far more than any cache.
@@ -40,7 +40,7 @@ def ceiling_of(
     kind = device.partition(":")[0]
     best_rate, best_size = 0.0, 0
     elements = COPY_BYTES[kind] // ITEM_BYTES[dtype]
-    with Watch(device) as watch:
+    with InterferenceMonitor(device) as watch:
         for size in SIZES[kind]:
             seconds = best_seconds(backend.matrix_product(dtype, device, size), clock)
             if (rate := 2 * size**3 / seconds) > best_rate:

@@ -83,7 +83,7 @@ def judge_cores(before: Reading, after: Reading, cores: int) -> list[str]:
     return warnings
 
 
-class CoreWatch:
+class CoreMonitor:
     """Reads the cores on entering and leaving; `warnings` is filled in on leaving."""
 
     def __init__(
@@ -92,7 +92,7 @@ class CoreWatch:
         self.cores, self.read = list(cores), read
         self.warnings: list[str] = []
 
-    def __enter__(self) -> CoreWatch:
+    def __enter__(self) -> CoreMonitor:
         self.before = self.read(self.cores)
         return self
 

@@ -70,7 +70,7 @@ def judge_gpu(before: GpuReading, after: GpuReading, own_pid: int) -> list[str]:
     return sorted(warnings)
 
 
-class GpuWatch:
+class GpuMonitor:
     """Reads a device on entering and leaving; `warnings` is filled in on leaving.
 
     Where there is no NVML, nothing is read and nothing is warned of.
@@ -81,7 +81,7 @@ class GpuWatch:
         self.warnings: list[str] = []
         self._stack = contextlib.ExitStack()
 
-    def __enter__(self) -> GpuWatch:
+    def __enter__(self) -> GpuMonitor:
         self._nvml = self._stack.enter_context(open_nvml())
         self._handle = None if self._nvml is None else handle_of(self._nvml, self.device)
         if self._handle is not None:

@@ -17,9 +17,9 @@ from typing import Any, cast
 import numpy as np
 
 from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
-from synthbench.backends.choices import as_if_long, listening
+from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.measure.inputs import random_batch
-from synthbench.measure.small import (
+from synthbench.measure.parity_inputs import (
     SHORTER,
     case_batch,
     cases,
@@ -125,10 +125,10 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
             tolerance=FORWARD_TOLERANCE[cell.dtype],
             passed=True,
         )
-    with listening() as chosen:
+    with recording_kernels() as chosen:
         forward, gradient = errors(backend, model, start, setting, batch)
         if cell.form != "reference":
-            with as_if_long():
+            with force_long_kernels():
                 long = errors(backend, model, start, setting, batch)
             forward, gradient = max(forward, long[0]), max(gradient, long[1])
     tolerance, gradient_tolerance = FORWARD_TOLERANCE[cell.dtype], GRADIENT_TOLERANCE[cell.dtype]

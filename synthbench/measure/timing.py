@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
-from synthbench.measure.statistics import half_width, median_interval
-from synthbench.measure.trend import is_stable, is_warm
+from synthbench.analysis.intervals import half_width, median_interval
+from synthbench.analysis.trend import is_stable, is_warm
 
 CLOCK = "perf_counter, waited"
 CLOCK_CUDA = "perf_counter, device synchronised"

@@ -14,12 +14,12 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.errors import NotationError, shown
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.errors import NotationError, quote
+from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
 from synthbench.mixers.convolution import zero_padded
 from synthbench.mixers.initializers import ZEROS, xavier
-from synthbench.mixers.options import require_choice
-from synthbench.mixers.whole import listed
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_choice, shorten_list
 
 
 @dataclass(frozen=True)
@@ -72,13 +72,13 @@ class Attention(Mixer):
     def __post_init__(self) -> None:
         if not (isinstance(self.components, tuple) and self.components):
             raise NotationError(
-                f"attention takes a tuple of one component or more, got {shown(self.components)}; "
+                f"attention takes a tuple of one component or more, got {quote(self.components)}; "
                 "write it in notation, like R+V"
             )
         for component in self.components:
             if not isinstance(component, Component):
                 raise NotationError(
-                    f"{shown(component)} is no component of attention; write the mixture in "
+                    f"{quote(component)} is no component of attention; write the mixture in "
                     "notation, like R+V"
                 )
         require_choice("attention", "mixing", self.mixing, ("softmax", "layer", "sum"))
@@ -87,7 +87,7 @@ class Attention(Mixer):
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise NotationError(
-                f"{twice} stands twice in the mixture {listed(names, '+')}; "
+                f"{twice} stands twice in the mixture {shorten_list(names, '+')}; "
                 "a component may stand once, since its name prefixes its parameters"
             )
         if len(self.components) == 1:  # no weights, so no way of mixing

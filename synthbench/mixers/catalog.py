@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from inspect import get_annotations
 from pathlib import Path
 
-from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, shown
+from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, quote
 from synthbench.mixers.attention import Component
 from synthbench.mixers.base import Mixer
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
@@ -142,16 +142,16 @@ def register(cls: type[Mixer]) -> type[Mixer]:
     """
     name = getattr(cls, "name", None)
     if not (isinstance(cls, type) and issubclass(cls, Mixer)):
-        raise NotationError(f"register takes a subclass of synthbench.Mixer, got {shown(cls)}")
+        raise NotationError(f"register takes a subclass of synthbench.Mixer, got {quote(cls)}")
     if not isinstance(name, str) or not re.fullmatch(r"[a-z_]\w*", name):
         raise NotationError(
-            f"{cls.__name__}.name is {shown(name)}; give it a lower-case name like 'fnet', "
+            f"{cls.__name__}.name is {quote(name)}; give it a lower-case name like 'fnet', "
             "which stands in notation, records and tables"
         )
     label: object = cls.label  # whatever another's class holds
     if not (label is None or (isinstance(label, str) and re.fullmatch(r"[A-Za-z_]\w*", label))):
         raise NotationError(
-            f"{cls.__name__}.label is {shown(label)}; give it a label like 'FNet', which stands in "
+            f"{cls.__name__}.label is {quote(label)}; give it a label like 'FNet', which stands in "
             "notation and tables, or none"
         )
     for method in ("parameters", "torch", "jax"):

@@ -12,10 +12,11 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.mixers.attention import Component, add_bias
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.convolution import windows, zero_padded
 from synthbench.mixers.initializers import xavier
-from synthbench.mixers.options import require_positive
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_positive
 
 RECONSTRUCTED = "Tay et al. 2021 (arXiv 2005.00743), Table 8, reconstructed: no public code"
 

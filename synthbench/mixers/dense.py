@@ -9,9 +9,10 @@ import numpy as np
 
 from synthbench.errors import NotationError
 from synthbench.mixers.attention import Component, add_bias, project
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.initializers import xavier
-from synthbench.mixers.options import require_choice
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_choice
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.mixers.attention import softmax
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.initializers import Uniform
 from synthbench.mixers.light_conv import GatedConvolution
+from synthbench.mixers.sizes import Sizes
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,15 @@ import numpy as np
 
 from synthbench.errors import ShapeError
 from synthbench.mixers.attention import Component, add_bias, project
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.initializers import xavier
-from synthbench.mixers.options import require_choice, require_positive
-from synthbench.mixers.whole import factor_pairs, listed
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import (
+    factor_pairs,
+    require_choice,
+    require_positive,
+    shorten_list,
+)
 
 LARGEST_SEARCHED = 10**12  # a length whose factors are found at once
 
@@ -53,7 +58,7 @@ class FactorizedDense(Component):
         assert a is not None
         b = N // a if b is None else b
         if a * b != N:
-            pairs = listed([f"{f} x {g}" for f, g in factor_pairs(N)])
+            pairs = shorten_list([f"{f} x {g}" for f, g in factor_pairs(N)])
             raise ShapeError(
                 f"factorized_dense: a {self.a} and b {self.b} do not multiply to max_len {N}; "
                 f"use a pair of {pairs}"

@@ -8,9 +8,10 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.mixers.attention import Component
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.initializers import Normal
-from synthbench.mixers.options import require_positive
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_positive
 
 
 @dataclass(frozen=True)

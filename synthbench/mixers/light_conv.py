@@ -8,18 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.mixers.attention import add_bias, softmax, split_heads
-from synthbench.mixers.base import (
-    Array,
-    Mixer,
-    Parameter,
-    Sizes,
-    Tensors,
-    require_divisible,
-)
+from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
 from synthbench.mixers.convolution import windows, zero_padded
 from synthbench.mixers.initializers import ZEROS, xavier
-from synthbench.mixers.options import require_choice, require_positive
 from synthbench.mixers.pointwise import sigmoid
+from synthbench.mixers.sizes import Sizes, require_divisible
+from synthbench.mixers.validation import require_choice, require_positive
 
 
 @dataclass(frozen=True)

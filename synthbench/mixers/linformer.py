@@ -9,10 +9,11 @@ import numpy as np
 
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import project, softmax
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
 from synthbench.mixers.convolution import zero_padded
 from synthbench.mixers.initializers import xavier
-from synthbench.mixers.options import require_choice, require_positive
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_choice, require_positive
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import math
 import re
 from typing import Any
 
-from synthbench.errors import NotationError, UnknownNameError, shown
+from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.mixers import catalog
 from synthbench.mixers.attention import Attention, Component
 from synthbench.mixers.base import Mixer
@@ -77,9 +77,9 @@ def _format_value(value: Any) -> str:
     match = TOKEN.fullmatch(value)
     if match and match["word"] == value and value.lower() not in (*BOOLEANS, *NONES):
         return value
-    for quote in ('"', "'"):
-        if quote not in value:
-            return f"{quote}{value}{quote}"
+    for mark in ('"', "'"):
+        if mark not in value:
+            return f"{mark}{value}{mark}"
     raise NotationError(f"{value!r} holds both kinds of quotes; notation cannot write it")
 
 
@@ -88,7 +88,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.whole = f"variant {shown(text)}"
+        self.whole = f"variant {quote(text)}"
         self.tokens: list[tuple[str, str, int]] = []  # kind, text, position
         position = 0
         end = len(text.rstrip())
@@ -120,7 +120,7 @@ class _Parser:
     def unexpected(self, expected: str) -> NotationError:
         """The error that the next token is not what it should be."""
         got = self.tokens[self.next][1] or "the end"
-        return self.error(f"expected {expected}, got {shown(got)}")
+        return self.error(f"expected {expected}, got {quote(got)}")
 
     def peek(self, *signs: str) -> bool:
         kind, text, _ = self.tokens[self.next]
@@ -155,13 +155,13 @@ class _Parser:
         for option, value in more.items():
             if option not in FRAME_OPTIONS:
                 raise NotationError(
-                    f"{self.whole}: a mixture has no option {shown(option)}. "
+                    f"{self.whole}: a mixture has no option {quote(option)}. "
                     f"Known: {', '.join(FRAME_OPTIONS)}"
                 )
             if frame.setdefault(option, value) != value:
                 raise NotationError(
-                    f"{self.whole}: {option} is given as {shown(frame[option])} and "
-                    f"as {shown(value)}; it belongs to the whole mixture, give it once"
+                    f"{self.whole}: {option} is given as {quote(frame[option])} and "
+                    f"as {quote(value)}; it belongs to the whole mixture, give it once"
                 )
 
     def assemble(self, parts: list[Mixer | Component], frame: dict[str, Any]) -> Mixer:
@@ -203,7 +203,7 @@ class _Parser:
             self.next += 1
             self.take("=")
             if name in options:
-                raise self.error(f"option {shown(name)} is given twice")
+                raise self.error(f"option {quote(name)} is given twice")
             options[name] = self.value()
             more = not self.peek(")")
             if more:
@@ -230,7 +230,7 @@ class _Parser:
         except ValueError:  # more digits than Python reads
             raise self.error(f"a number of {len(text)} digits is too long") from None
         if isinstance(value, float) and not math.isfinite(value):
-            raise self.error(f"{shown(text)} is no finite number")
+            raise self.error(f"{quote(text)} is no finite number")
         return value
 
     def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
@@ -246,7 +246,7 @@ class _Parser:
             fits = default is None or value is None or type(value) is type(default)
             if not fits and not (isinstance(default, float) and type(value) is int):
                 raise NotationError(
-                    f"{self.whole}: {option}={shown(value)} is of type "
+                    f"{self.whole}: {option}={quote(value)} is of type "
                     f"{type(value).__name__}; expected {type(default).__name__}, "
                     f"like {option}={_format_value(default)}"
                 )

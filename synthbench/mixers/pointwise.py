@@ -8,10 +8,11 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.mixers.attention import Component, add_bias, split_heads
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.convolutional import RECONSTRUCTED, cut_bias
 from synthbench.mixers.initializers import xavier
-from synthbench.mixers.options import require_positive
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_positive
 
 
 @dataclass(frozen=True)

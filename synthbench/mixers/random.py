@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from synthbench.mixers.attention import Component
-from synthbench.mixers.base import Array, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.initializers import Normal, Uniform
-from synthbench.mixers.options import require_choice
+from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.validation import require_choice
 
 
 @dataclass(frozen=True)

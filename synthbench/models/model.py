@@ -18,17 +18,10 @@ from typing import Any
 
 from synthbench.errors import NotationError, ShapeError
 from synthbench.mixers.attention import Attention
-from synthbench.mixers.base import (
-    Array,
-    Mixer,
-    Parameter,
-    Sizes,
-    Tensors,
-    checked,
-    declared_by,
-    flops_of,
-)
+from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
+from synthbench.mixers.declaration import check_mixer, declared_parameters_of, flops_of
 from synthbench.mixers.initializers import ZEROS, Normal, xavier
+from synthbench.mixers.sizes import Sizes
 from synthbench.models import layers
 from synthbench.models.layers import CrossAttention, prefixed
 from synthbench.models.positions import BUCKETS
@@ -131,14 +124,14 @@ class Model:
     def check(self) -> None:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
         for causal in {bool(self.causal)} | {stack.causal for stack in self.stacks}:
-            checked(self.mixer, self.sizes, causal=causal)
+            check_mixer(self.mixer, self.sizes, causal=causal)
         if self.target_len is not None:
             self.sizes.require_length(self.target_len)
 
     def parameters(self) -> dict[str, Parameter]:
         """Declare every parameter of the model by its full name."""
         if not self.is_stack:
-            return prefixed("mixer", declared_by(self.mixer, self.sizes))
+            return prefixed("mixer", declared_parameters_of(self.mixer, self.sizes))
         declared = self.embedding_parameters()
         for stack in self.stacks:
             declared |= {f"{stack.prefix}{n}": p for n, p in self.stack_parameters(stack).items()}
@@ -169,7 +162,7 @@ class Model:
     def block_parameters(self, stack: Stack) -> dict[str, Parameter]:
         """Declare one block."""
         declared = prefixed("mixer_norm", self.norm_parameters())
-        declared |= prefixed("mixer", declared_by(self.mixer, self.sizes))
+        declared |= prefixed("mixer", declared_parameters_of(self.mixer, self.sizes))
         if stack.cross:
             declared |= prefixed("cross_norm", self.norm_parameters())
             declared |= prefixed("cross", self.cross.parameters())

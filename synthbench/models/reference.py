@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from synthbench.mixers.base import Array, Tensors, require_output
+from synthbench.mixers.base import Array, Tensors
 from synthbench.models.layers import below, feed_forward, norm
+from synthbench.models.outputs import require_output
 from synthbench.models.positions import position_bias, sinusoids
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from synthbench.errors import SynthbenchError
 from synthbench.record import Ceiling
-from synthbench.run.client import Host
+from synthbench.run.host_client import Host
 from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 

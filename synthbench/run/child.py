@@ -15,12 +15,12 @@ from typing import Any, NoReturn
 
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
+from synthbench.measure.memory_prediction import available_memory_for
 from synthbench.measure.parity import check_cell
-from synthbench.measure.prediction import memory_there
 from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
-from synthbench.run.outcome import of_exception, shortened
+from synthbench.run.outcome import classify_exception, shortened
 from synthbench.run.worker import measure_cell
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
@@ -56,7 +56,7 @@ def run_child(
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
     except BaseException as error:  # whatever a job raises is its outcome
         limits.lift_memory_limit()
-        outcome, reason = of_exception(error)
+        outcome, reason = classify_exception(error)
         if measured.stage and outcome in ("crashed", "oom"):
             reason = f"while {measured.stage}: {reason}"
         name = type(error).__name__ if isinstance(error, SynthbenchError) else ""
@@ -122,7 +122,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 None if raw is None else Parity.model_validate(raw),
                 stages,
                 None if ceiling is None else Ceiling.model_validate(ceiling),
-                None if measure.force else memory_there(backend, cell, limit),
+                None if measure.force else available_memory_for(backend, cell, limit),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from synthbench.backends.base import DeviceInfo
 from synthbench.errors import FrameworkMissingError
-from synthbench.run.client import Host
+from synthbench.run.host_client import Host
 from synthbench.suites.plan import FRAMEWORKS, device_kind
 
 

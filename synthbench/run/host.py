@@ -24,7 +24,7 @@ from synthbench.mixers import catalog
 from synthbench.run import limits
 from synthbench.run.child import run_child
 from synthbench.run.job import Job, Reply
-from synthbench.run.outcome import of_death
+from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
 
 # What a framework and its tools import on first use: imported here once, not by every child.
@@ -120,7 +120,7 @@ def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
     if ended.timed_out:
         seconds = job.limits.timeout_seconds
         return replace(last, outcome="timeout", reason=f"ended after {seconds:g} s{stage}")
-    outcome, reason = of_death(ended.status, ended.output, oom_kills)
+    outcome, reason = classify_exit(ended.status, ended.output, oom_kills)
     return replace(last, outcome=outcome, reason=reason + stage)
 
 

@@ -9,8 +9,8 @@ import traceback
 from pathlib import Path
 
 from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
+from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.measure.prediction import TooLargeError
 from synthbench.record import Outcome
 
 # What the allocators of torch, XLA, CUDA, NumPy and C++ say, in lower case.
@@ -28,7 +28,7 @@ OUT_OF_MEMORY = (
 LONGEST_REASON = 600
 
 
-def of_exception(error: BaseException) -> tuple[Outcome, str]:
+def classify_exception(error: BaseException) -> tuple[Outcome, str]:
     """Outcome and reason of what a job raised."""
     if isinstance(error, ImplausibleError):
         return "quarantined", str(error)
@@ -58,7 +58,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     return of_framework and _mentions(str(error))
 
 
-def of_death(status: int, output: str, oom_kills: int) -> tuple[Outcome, str]:
+def classify_exit(status: int, output: str, oom_kills: int) -> tuple[Outcome, str]:
     """Outcome and reason of a child that ended without a result.
 
     `status` is its wait status, `output` the end of what it printed, `oom_kills` how many

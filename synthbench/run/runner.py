@@ -15,7 +15,7 @@ from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
 from synthbench.record import Ceiling, Measurements, Outcome, Parity, Record, RunInfo
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
-from synthbench.run.client import Host, HostDiedError
+from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import continue_run, require_own

@@ -9,7 +9,7 @@ from typing import Any
 
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.parity import FORWARD_TOLERANCE, gradient_difference, relative_error
-from synthbench.run.client import Host
+from synthbench.run.host_client import Host
 
 Cases = Mapping[str, Mapping[str, Any]]  # what measure.parity.collect returns
 

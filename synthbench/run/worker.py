@@ -10,17 +10,17 @@ from typing import TypeVar
 import numpy as np
 
 from synthbench.backends.base import Backend, MemoryPlan, Step
-from synthbench.backends.choices import listening
+from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.inputs import random_batch, setting_of
+from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import ResidentMark, mark_resident
+from synthbench.measure.memory_prediction import DECLARATION, predict, require_memory
 from synthbench.measure.plausibility import ImplausibleError, require_plausible
-from synthbench.measure.prediction import DECLARATION, predict, require_memory
 from synthbench.measure.timing import clock_of, time_steps, timed
-from synthbench.measure.watch import Watch
 from synthbench.models.model import Model
-from synthbench.models.start import start_values
+from synthbench.models.start_values import start_values
 from synthbench.record import (
     Ceiling,
     Flops,
@@ -54,12 +54,12 @@ def measure_cell(
     parity: Parity | None = None,
     report: Report = lambda stage, measured: None,
     ceiling: Ceiling | None = None,
-    memory_there: int | None = None,
+    available: int | None = None,
 ) -> tuple[Measurements, list[str]]:
     """Measure a cell; returns the measurements, and a note for each count that failed.
 
-    `report` is told each stage before it begins, with what is measured so far. `memory_there` are
-    the bytes that a step may take; None runs it however many it is predicted to take. Raises what
+    `report` is told each stage before it begins, with what is measured so far. `available` is how
+    many bytes a step may take; None runs it however many it is predicted to take. Raises what
     the framework raises, UnsupportedError or ShapeError for a cell that cannot be, TooLargeError
     for one that is predicted not to fit, and ImplausibleError for a number that cannot be true:
     a median above `ceiling` or below the time of the smallest step, a peak of nothing.
@@ -75,7 +75,7 @@ def measure_cell(
 
     report("predicting memory", measured)
     batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
-    foresee(predict(backend, model, cell, batch), memory_there, measured, report)
+    check_memory_prediction(predict(backend, model, cell, batch), available, measured, report)
 
     report("building", measured)
     start = start_values(declared, cell.seed)
@@ -87,15 +87,15 @@ def measure_cell(
     measured.form = step.form
 
     report("compiling", measured)
-    with listening() as compiling:
+    with recording_kernels() as compiling:
         begin = time.perf_counter()
         step.compile()
         compile_seconds = time.perf_counter() - begin
     if (plan := step.predict_memory()) is not None:
-        foresee(plan, memory_there, measured, report)
+        check_memory_prediction(plan, available, measured, report)
 
     report("running the first steps", measured)
-    with listening() as running:
+    with recording_kernels() as running:
         first_seconds = timed(step, step.wait)
     measured.choices = list(compiling | running)
 
@@ -109,7 +109,7 @@ def measure_cell(
     if keeps_memory := keep_freed_memory():
         # A buffer that no longer fits where the last step's lay is made beside it.
         raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
-    watch = Watch(cell.device)
+    watch = InterferenceMonitor(cell.device)
     steady = time_steps(
         step,
         step.wait,
@@ -151,12 +151,12 @@ def unchecked(measured: Measurements) -> list[str]:
     return [f"parity was checked with other kernels than: {told}"] if missing else []
 
 
-def foresee(
-    plan: MemoryPlan, memory_there: int | None, measured: Measurements, report: Report
+def check_memory_prediction(
+    plan: MemoryPlan, available: int | None, measured: Measurements, report: Report
 ) -> None:
     """Store a prediction and tell of it; raises TooLargeError where it does not fit."""
     measured.predicted_memory = PredictedMemory(
-        bytes=plan.peak_bytes, tool=plan.tool, available=memory_there
+        bytes=plan.peak_bytes, tool=plan.tool, available=available
     )
     report("predicting memory", measured)
     require_memory(measured.predicted_memory)

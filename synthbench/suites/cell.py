@@ -9,7 +9,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
-from synthbench.mixers.base import Sizes
+from synthbench.mixers.declaration import sizes_for
 from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
 from synthbench.models.style import NormKind, PositionKind, Style
@@ -82,7 +82,7 @@ class Cell(BaseModel):
 def model_of(cell: Cell) -> Model:
     """The model a cell measures; raises what is wrong with its sizes or its variant."""
     mixer = parse(cell.variant)
-    sizes = Sizes.for_mixer(
+    sizes = sizes_for(
         mixer,
         d_model=cell.d_model,
         heads=cell.heads,

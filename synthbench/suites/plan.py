@@ -11,7 +11,7 @@ from typing import get_args
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, UnsupportedError
 from synthbench.mixers.notation import canonical
-from synthbench.mixers.whole import listed
+from synthbench.mixers.validation import shorten_list
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
@@ -215,7 +215,7 @@ def _baseline(
         raise NotationError(f"{suite.source}: baseline: {error}") from error
     if baseline in names:
         return baseline, ()
-    measured = listed(names)
+    measured = shorten_list(names)
     if selected:
         return baseline, (
             f"no ratios: the baseline {baseline} is not among the variants selected ({measured}); "

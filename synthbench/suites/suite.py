@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from synthbench.errors import NotationError, UnknownNameError, shown
+from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.models.presets import PRESETS
 from synthbench.suites.settings import Settings
 from synthbench.suites.validation import explain
@@ -75,13 +75,13 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
             f"{source}: not valid YAML: a number, date or tag cannot be read: {error}"
         ) from error
     if not isinstance(raw, dict):
-        got = "an empty file" if raw is None else f"{_kind(raw)}: {shown(raw)}"
+        got = "an empty file" if raw is None else f"{_kind(raw)}: {quote(raw)}"
         raise NotationError(f"{source}: expected keys {', '.join(KEYS)} at the top, got {got}")
     base = dict(raw)
     description = base.pop("description", "")
     sections = base.pop("devices", None) or {}
     if not isinstance(description, str):
-        raise NotationError(f"{source}: description: expected a text, got {shown(description)}")
+        raise NotationError(f"{source}: description: expected a text, got {quote(description)}")
     _check_sections(source, sections)
     devices: dict[str, Settings] = {}
     for kind in KINDS:
@@ -169,7 +169,7 @@ def _validated(content: dict[str, Any]) -> Settings:
 def _check_sections(source: str, sections: Any) -> None:
     if not isinstance(sections, dict):
         raise NotationError(
-            f"{source}: devices: expected sections cpu and cuda, got {shown(sections)}"
+            f"{source}: devices: expected sections cpu and cuda, got {quote(sections)}"
         )
     for kind, section in sections.items():
         if kind not in KINDS:
@@ -177,12 +177,12 @@ def _check_sections(source: str, sections: Any) -> None:
             raise NotationError(f"{source}: devices.{kind}: {error}")
         if not isinstance(section, dict):
             raise NotationError(
-                f"{source}: devices.{kind}: expected keys below it, got {shown(section)}"
+                f"{source}: devices.{kind}: expected keys below it, got {quote(section)}"
             )
 
 
 def _find(name_or_path: str | Path) -> Path:
-    path, given = Path(name_or_path), shown(str(name_or_path))
+    path, given = Path(name_or_path), quote(str(name_or_path))
     try:
         is_file, is_folder, is_there = path.is_file(), path.is_dir(), path.exists()
     except OSError as error:  # a name too long, a folder that may not be looked into
@@ -223,7 +223,7 @@ class _Loader(yaml.SafeLoader):
             key = _as_text(self.construct_object(key_node, deep=True))
             if key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"key {shown(key)} stands twice", key_node.start_mark
+                    None, None, f"key {quote(key)} stands twice", key_node.start_mark
                 )
             seen.add(key)
         mapping = super().construct_mapping(node, deep)

@@ -8,12 +8,12 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from synthbench.errors import shown
+from synthbench.errors import quote
 from synthbench.suites.settings import Settings
 
 EXPECTED = {
-    "int_type": "a whole number",
-    "int_from_float": "a whole number",
+    "int_type": "an integer",
+    "int_from_float": "an integer",
     "float_type": "a number",
     "finite_number": "a finite number",
     "bool_type": "true or false",
@@ -71,7 +71,7 @@ def _line(
                 str(got), mistake["ctx"]["expected"].replace("'", "").split(), n=1, cutoff=0.5
             )
             hint = f" (did you mean {near[0].rstrip(',')}?)" if near else ""
-            return f"{source}: {path}: got {shown(got)}, expected {expected}{hint}"
+            return f"{source}: {path}: got {quote(got)}, expected {expected}{hint}"
         case "greater_than":
             expected = f"a number greater than {mistake['ctx']['gt']}"
         case "less_than":
@@ -82,7 +82,7 @@ def _line(
             expected = f"a number of at most {mistake['ctx']['le']}"
         case known_type:
             expected = EXPECTED.get(known_type, mistake["msg"])
-    return f"{source}: {path}: got {shown(got)}, expected {expected}"
+    return f"{source}: {path}: got {quote(got)}, expected {expected}"
 
 
 def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:

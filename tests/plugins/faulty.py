@@ -12,8 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from synthbench.mixers.base import Array, Mixer, Parameter, Sizes, Tensors
+from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
 from synthbench.mixers.initializers import ONES
+from synthbench.mixers.sizes import Sizes
 
 
 @dataclass(frozen=True)

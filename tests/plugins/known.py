@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.initializers import Normal
+from synthbench.mixers.sizes import Sizes
 
 FLOAT_BYTES = 4
-TURNS = 4  # of a loop that XLA neither unrolls nor takes for a constant
+TILE_SIZES = 4  # of a loop that XLA neither unrolls nor takes for a constant
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Holder(Mixer):
 
         def forward(p: Any, x: Any, padding_mask: Any, causal: bool) -> Any:
             held = jnp.broadcast_to(x.sum(), (self.elements,))
-            held = jax.lax.fori_loop(0, TURNS, lambda _, block: block + x[0, 0, 0], held)
+            held = jax.lax.fori_loop(0, TILE_SIZES, lambda _, block: block + x[0, 0, 0], held)
             return x + 0 * held.min()
 
         return forward

@@ -11,14 +11,16 @@ import jax.numpy as jnp
 from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
-from synthbench.backends.jax import kernel
+from synthbench.backends.jax import microbenchmarks
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.precision import precision
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes, require_output
+from synthbench.mixers.base import Array, Mixer
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
+from synthbench.models.outputs import require_output
 
 name = "jax"
 
@@ -89,19 +91,19 @@ def numerics() -> dict[str, Any]:
     }
 
 
-def matrix_product(dtype: str, device: str, size: int) -> kernel.JaxKernel:
+def matrix_product(dtype: str, device: str, size: int) -> microbenchmarks.JaxOperation:
     """A [size,size] times [size,size] product."""
-    return kernel.matrix_product(dtype, find_device(device), size)
+    return microbenchmarks.matrix_product(dtype, find_device(device), size)
 
 
-def copy(dtype: str, device: str, elements: int) -> kernel.JaxKernel:
+def copy(dtype: str, device: str, elements: int) -> microbenchmarks.JaxOperation:
     """A copy of so many values: each is read once and written once."""
-    return kernel.copy(dtype, find_device(device), elements)
+    return microbenchmarks.copy(dtype, find_device(device), elements)
 
 
-def smallest_step(device: str) -> kernel.JaxKernel:
+def smallest_step(device: str) -> microbenchmarks.JaxOperation:
     """The least that can be asked of the device."""
-    return kernel.smallest_step(find_device(device))
+    return microbenchmarks.smallest_step(find_device(device))
 
 
 def find_device(device: str) -> jax.Device:

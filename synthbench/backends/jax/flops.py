@@ -19,7 +19,7 @@ from jax.interpreters.partial_eval import dce_jaxpr
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.jax.contractions import RULES
 from synthbench.backends.jax.free_operations import FREE
-from synthbench.backends.jax.trips import trip_count
+from synthbench.backends.jax.loop_counts import loop_count
 
 # One body, run once.
 CALLS = frozenset(
@@ -127,7 +127,7 @@ def _while(eqn: Any) -> Count:
     turn.add(_walk(eqn.params["body_jaxpr"].jaxpr))
     if not turn.products and not turn.unknown:
         return turn
-    trips = trip_count(eqn)
+    trips = loop_count(eqn)
     if trips is None:
         return Count(0, Counter({"while": 1}))
     count = Count()

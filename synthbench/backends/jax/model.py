@@ -24,7 +24,8 @@ from synthbench.backends.jax.layers import (
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
 

@@ -9,15 +9,17 @@ import torch
 from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
-from synthbench.backends.torch.kernel import copy, matrix_product, smallest_step
+from synthbench.backends.torch.microbenchmarks import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
 from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory, reference_step
 from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
-from synthbench.mixers.base import Array, Mixer, Sizes, require_output
+from synthbench.mixers.base import Array, Mixer
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
+from synthbench.models.outputs import require_output
 
 __all__ = [
     "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",

@@ -21,7 +21,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.torch.contractions import HANDLES
-from synthbench.backends.torch.formulas import FORMULAS
+from synthbench.backends.torch.flop_formulas import FORMULAS
 from synthbench.backends.torch.free_operations import is_free
 
 

@@ -23,7 +23,8 @@ from synthbench.backends.torch.layers import (
 from synthbench.backends.torch.mixers.catalog import MIXERS
 from synthbench.backends.torch.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
-from synthbench.mixers.base import Mixer, Parameter, Sizes
+from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
 

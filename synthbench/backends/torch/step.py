@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.torch import flops, memory
 from synthbench.backends.torch.mixers import blockwise
-from synthbench.backends.torch.mixers.kept import kept_bytes
+from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import cross_entropy
 from synthbench.models.training import ADAM
 
@@ -73,12 +73,12 @@ class TorchStep:
         """Bytes of the gradients of the last step, held until the next one drops them, and of
         weights kept between calls."""
         gradients = (p.grad for p in self.module.parameters() if p.grad is not None)
-        return total_bytes(gradients) + self.kept_bytes
+        return total_bytes(gradients) + self.cached_bytes
 
     @property
-    def kept_bytes(self) -> int:
+    def cached_bytes(self) -> int:
         """Bytes of attention weights that a fused form keeps between calls."""
-        return kept_bytes([*self.module.parameters(), *self.module.buffers()])
+        return cached_bytes([*self.module.parameters(), *self.module.buffers()])
 
     def compile(self) -> None:
         """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
@@ -135,7 +135,7 @@ class TorchStep:
         if self.compiled:
             return None
         held = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
-        resident = held + self.kept_bytes
+        resident = held + self.cached_bytes
         return memory.plan(self, resident_bytes=resident)
 
     def reset_device_peak(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from synthbench.record import Outcome, Record
-from synthbench.report.frame import OUTCOMES
+from synthbench.report.data.frame import OUTCOMES
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import DEFAULT_COMPILE
 

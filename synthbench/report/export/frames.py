@@ -11,7 +11,7 @@ import pandas as pd
 
 from synthbench.errors import PackageMissingError
 from synthbench.record import Record
-from synthbench.report.frame import COUNTS, FLOATS, record_frame
+from synthbench.report.data.frame import COUNTS, FLOATS, record_frame
 from synthbench.suites.cell import Cell
 
 SAMPLES = "sample_seconds"

@@ -7,9 +7,9 @@ from functools import cached_property
 from pathlib import Path
 
 from synthbench.mixers.notation import canonical
-from synthbench.report.grid import Grid, Key
-from synthbench.report.notes import variant_order
-from synthbench.report.table import Value
+from synthbench.report.data.context import variant_order
+from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.table import Value
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell
 

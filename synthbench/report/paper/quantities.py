@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
-from synthbench.report.grid import FRAMEWORKS
-from synthbench.report.metrics import significant
+from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.metrics import significant
+from synthbench.report.data.table import Column, Value
 from synthbench.report.paper.measured import NO_RUN, Measured
 from synthbench.report.paper.reasons import why, why_different
-from synthbench.report.table import Column, Value
 from synthbench.suites.cell import Cell, model_of
 
 CLOSE = 0.01

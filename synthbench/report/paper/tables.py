@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from synthbench.mixers.base import Sizes
 from synthbench.mixers.notation import parse
-from synthbench.report.grid import FRAMEWORKS
-from synthbench.report.metrics import whole
+from synthbench.mixers.sizes import Sizes
+from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.metrics import whole
+from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.paper.measured import NO_RUN, Measured
 from synthbench.report.paper.published import SOURCE, published
 from synthbench.report.paper.quantities import (
@@ -20,7 +21,6 @@ from synthbench.report.paper.quantities import (
     step_ratio,
     theirs,
 )
-from synthbench.report.table import Column, Table, Value
 
 # Where a row of Table 4 is another variant here: the authors' code, not their equations.
 TABLE_4 = {

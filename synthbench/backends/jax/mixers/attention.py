@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends import choices
+from synthbench.backends import kernel_record
 from synthbench.backends.jax.mixers import components, fused_attention
 from synthbench.backends.jax.mixers.fused_attention import (
     plain_is_faster,
     plain_is_faster_trained,
 )
 from synthbench.backends.jax.mixers.numerics import (
-    Given,
+    ForwardInputs,
     add_bias,
     attention_mask,
     masked_softmax,
@@ -36,14 +36,14 @@ def reference(
     causal: bool,
 ) -> Array:
     """The equations as written, the weights [B or 1, H, L, L] in memory."""
-    given = Given(p, x, padding_mask, causal)
-    logits = [components.logits(component, given) for component in mixer.components]
+    inputs = ForwardInputs(p, x, padding_mask, causal)
+    logits = [components.logits(component, inputs) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
     mixed = mix(logits, p.get("alpha"))
     if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
         mixed = mixed + p["position_bias"]
     weights = masked_softmax(mixed, mask)
-    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
     y = jnp.einsum("blhk,hkd->bld", heads, p["output"])
@@ -73,7 +73,7 @@ def fused(
 ) -> Array:
     """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
     if plain_is_faster(mixer, x.shape[1]):
-        choices.tell(AS_WRITTEN)
+        kernel_record.record_kernel(AS_WRITTEN)
         return reference(mixer, p, x, padding_mask, causal)
     if plain_is_faster_trained(mixer, x.shape[1]):
         return plain_if_trained(mixer, causal, p, x, padding_mask)
@@ -91,7 +91,7 @@ def plain_if_trained(
 def _forward(
     mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
 ) -> tuple[Array, Any]:
-    choices.tell(AS_WRITTEN)
+    kernel_record.record_kernel(AS_WRITTEN)
     return jax.vjp(lambda p, x: reference(mixer, p, x, padding_mask, causal), p, x)
 
 

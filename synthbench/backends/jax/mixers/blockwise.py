@@ -16,14 +16,14 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from synthbench.backends.choices import bound
 from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
+from synthbench.backends.kernel_record import threshold
 
 Terms = tuple[Term, ...]
 
 
 @dataclass(frozen=True)
-class Turn:
+class TileSizes:
     """How much a turn of the loop takes in hand."""
 
     logits: int  # of one example and head: queries times L
@@ -32,10 +32,10 @@ class Turn:
 
 
 # By measurement. Gradients of a table of logits are added up where they lie: few rows at a time.
-TURNS = {
-    "one by one": Turn(logits=2**21, queries=1024, whole=512),
-    "one by one, with a table": Turn(logits=2**20, queries=256, whole=512),
-    "all together": Turn(logits=2**18, queries=256, whole=0),
+TILE_SIZES = {
+    "one by one": TileSizes(logits=2**21, queries=1024, whole=512),
+    "one by one, with a table": TileSizes(logits=2**20, queries=256, whole=512),
+    "all together": TileSizes(logits=2**18, queries=256, whole=0),
 }
 FEWEST_QUERIES = 32
 # Up to so many logits [B,H,L,L] one turn takes all where no gradient is made: a CPU's cores share
@@ -120,7 +120,7 @@ def attend(
     table = any(isinstance(t, Bias) for t in terms)
     examples_apart = one_by_one and not table
     turn = "one by one, with a table" if table else "one by one"
-    block = block_size(L, TURNS[turn if one_by_one else "all together"])
+    block = block_size(L, TILE_SIZES[turn if one_by_one else "all together"])
     blocks = Blocks(B, H, L, block, examples_apart, one_by_one, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
@@ -128,10 +128,10 @@ def attend(
     return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
 
 
-def block_size(seq_len: int, turn: Turn) -> int:
+def block_size(seq_len: int, turn: TileSizes) -> int:
     """Queries of a block: L itself where short, else a divisor of L where there is one."""
     most = min(turn.queries, max(FEWEST_QUERIES, turn.logits // seq_len))
-    most = bound(max(most, min(turn.whole, seq_len)))
+    most = threshold(max(most, min(turn.whole, seq_len)))
     if seq_len <= most:
         return seq_len
     divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)
@@ -183,7 +183,7 @@ def _attend(
     blocks: Blocks, normalized: bool, terms: Terms, value: Array, mask: Array | None
 ) -> Array:
     B, H, L, _ = value.shape
-    if math.prod((B, H, L, L)) <= bound(MOST_TOGETHER):
+    if math.prod((B, H, L, L)) <= threshold(MOST_TOGETHER):
         length = blocks.counts[2] * blocks.block
         blocks = replace(blocks, block=length, examples_apart=False, heads_apart=False)
     return _forward(blocks, normalized, terms, value, mask)[0]

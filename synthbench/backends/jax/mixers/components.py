@@ -16,10 +16,10 @@ from synthbench.backends.jax.mixers import (
     pointwise,
     random,
 )
-from synthbench.backends.jax.mixers.numerics import Given
+from synthbench.backends.jax.mixers.numerics import ForwardInputs
 from synthbench.mixers.attention import Component
 
-LOGITS: dict[str, Callable[[Any, Given], Array]] = {
+LOGITS: dict[str, Callable[[Any, ForwardInputs], Array]] = {
     "dot_product": dot_product.logits,
     "random": random.random,
     "fixed_random": random.fixed_random,
@@ -34,6 +34,6 @@ LOGITS: dict[str, Callable[[Any, Given], Array]] = {
 }
 
 
-def logits(component: Component, given: Given) -> Array:
+def logits(component: Component, inputs: ForwardInputs) -> Array:
     """S_n(X) [B or 1, H, L, L] of one component."""
-    return LOGITS[component.name](component, given)
+    return LOGITS[component.name](component, inputs)

@@ -6,16 +6,16 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers.numerics import Given, add_bias
+from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias
 from synthbench.mixers.dense import Dense
 
 
-def logits(component: Dense, given: Given) -> Array:
+def logits(component: Dense, inputs: ForwardInputs) -> Array:
     """S = relu(X hidden) logits [B,H,L,L]."""
-    L = given.x.shape[1]
-    hidden = jax.nn.relu(given.project(component.hidden_name))
+    L = inputs.x.shape[1]
+    hidden = jax.nn.relu(inputs.project(component.hidden_name))
     equation = "blhk,km->bhlm" if component.sharing == "heads" else "blhk,hkm->bhlm"
-    rows = jnp.einsum(equation, hidden, given.p["dense.logits"][..., :L])
-    if "dense.logits_bias" not in given.p:
+    rows = jnp.einsum(equation, hidden, inputs.p["dense.logits"][..., :L])
+    if "dense.logits_bias" not in inputs.p:
         return rows
-    return add_bias(rows, given.p["dense.logits_bias"][..., None, :L])
+    return add_bias(rows, inputs.p["dense.logits_bias"][..., None, :L])

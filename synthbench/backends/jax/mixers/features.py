@@ -15,7 +15,7 @@ from jax import Array
 
 from synthbench.backends.jax.mixers import convolutional, factorized_dense
 from synthbench.backends.jax.mixers.numerics import (
-    Given,
+    ForwardInputs,
     add_bias,
     side_by_side_windows,
     softmax,
@@ -35,18 +35,18 @@ from synthbench.mixers.random import FixedRandom, Random
 Weight = Array | None  # of a component in a mixture, [1, H or 1, 1, 1]
 
 
-def terms(mixer: Attention, given: Given) -> tuple[Term, ...]:
+def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
     """The terms of a mixture, weights included, pairs of features joined."""
     weights: list[Weight] = [None] * len(mixer.components)
-    if "alpha" in given.p:
-        alpha = given.p["alpha"]
+    if "alpha" in inputs.p:
+        alpha = inputs.p["alpha"]
         weights = list(softmax(alpha, axis=0).reshape(len(alpha), 1, -1, 1, 1))
     made = [
-        TERMS[component.name](component, given, weight)
+        TERMS[component.name](component, inputs, weight)
         for component, weight in zip(mixer.components, weights, strict=True)
     ]
-    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
-        made.append(Bias(given.p["position_bias"], None))
+    if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
+        made.append(Bias(inputs.p["position_bias"], None))
     narrow = [t for t in made if isinstance(t, Pair) and not t.wide]
     others = tuple(t for t in made if not (isinstance(t, Pair) and not t.wide))
     return (join(narrow), *others) if narrow else others
@@ -91,109 +91,111 @@ def biased(query: Array, keys: list[tuple[Array, Array | None]]) -> tuple[Array,
     return query, *joined
 
 
-def map_of(given: Given, name: str) -> tuple[Array, Array | None]:
+def map_of(inputs: ForwardInputs, name: str) -> tuple[Array, Array | None]:
     """A map [H,k,N] or [k,N] cut to L as keys [1, H or 1, L, k], and its bias [H or 1, L]."""
     weight, bias = (
-        None if x is None else x[..., : given.x.shape[1]]
-        for x in (given.p[name], given.p.get(f"{name}_bias"))
+        None if x is None else x[..., : inputs.x.shape[1]]
+        for x in (inputs.p[name], inputs.p.get(f"{name}_bias"))
     )
     assert weight is not None
     keys = weight[None].mT if weight.ndim == 3 else weight[None, None].mT
     return keys, None if bias is None else jnp.atleast_2d(bias)
 
 
-def dot_product(component: DotProduct, given: Given, weight: Weight) -> Pair:
+def dot_product(component: DotProduct, inputs: ForwardInputs, weight: Weight) -> Pair:
     """V: (Q / sqrt(k), K)."""
-    query, key = given.project("dot_product.query"), given.project("dot_product.key")
+    query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
     scaled = heads_first(query) * query.shape[-1] ** -0.5
     return Pair(weighted(scaled, weight), heads_first(key))
 
 
-def dense(component: Dense, given: Given, weight: Weight) -> Pair:
+def dense(component: Dense, inputs: ForwardInputs, weight: Weight) -> Pair:
     """D: (relu(X hidden), logits^T)."""
-    hidden = heads_first(jax.nn.relu(given.project(component.hidden_name)))
-    query, key = biased(hidden, [map_of(given, "dense.logits")])
+    hidden = heads_first(jax.nn.relu(inputs.project(component.hidden_name)))
+    query, key = biased(hidden, [map_of(inputs, "dense.logits")])
     return Pair(weighted(query, weight), key)
 
 
-def factorized_random(component: FactorizedRandom, given: Given, weight: Weight) -> Pair:
+def factorized_random(component: FactorizedRandom, inputs: ForwardInputs, weight: Weight) -> Pair:
     """FR: (left, right), the same for every example."""
-    L = given.x.shape[1]
-    left = given.p["factorized_random.left"][None, :, :L]
-    right = given.p["factorized_random.right"][None, :, :L]
+    L = inputs.x.shape[1]
+    left = inputs.p["factorized_random.left"][None, :, :L]
+    right = inputs.p["factorized_random.right"][None, :, :L]
     return Pair(weighted(left, weight), right)
 
 
-def random(component: Random, given: Given, weight: Weight) -> Bias:
+def random(component: Random, inputs: ForwardInputs, weight: Weight) -> Bias:
     """R: the trained logits."""
-    return Bias(given.p["random.logits"][None], weight)
+    return Bias(inputs.p["random.logits"][None], weight)
 
 
-def fixed_random(component: FixedRandom, given: Given, weight: Weight) -> Bias:
+def fixed_random(component: FixedRandom, inputs: ForwardInputs, weight: Weight) -> Bias:
     """Fix: the constant logits."""
-    return Bias(given.p["fixed_random.logits"][None], weight, constant=True)
+    return Bias(inputs.p["fixed_random.logits"][None], weight, constant=True)
 
 
-def dense_factors(component: FactorizedDense, given: Given, weight: Weight) -> Outer:
+def dense_factors(component: FactorizedDense, inputs: ForwardInputs, weight: Weight) -> Outer:
     """FD: its two factors."""
     hidden_a, hidden_b = component.hidden_names
-    a = factorized_dense.factor(given, hidden_a, "factorized_dense.a")
-    b = factorized_dense.factor(given, hidden_b, "factorized_dense.b")
+    a = factorized_dense.factor(inputs, hidden_a, "factorized_dense.a")
+    b = factorized_dense.factor(inputs, hidden_b, "factorized_dense.b")
     return Outer(weighted(a, weight), b)
 
 
-def bottleneck(component: Bottleneck, given: Given, weight: Weight) -> Pair:
+def bottleneck(component: Bottleneck, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(relu(relu(X down) up), logits^T)."""
-    p, x = given.p, given.x
+    p, x = inputs.p, inputs.x
     down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
     split = heads_first(split_heads(up, p["bottleneck.logits"].shape[0]))
-    query, key = biased(split, [map_of(given, "bottleneck.logits")])
+    query, key = biased(split, [map_of(inputs, "bottleneck.logits")])
     return Pair(weighted(query, weight), key)
 
 
-def glu(component: Glu, given: Given, weight: Weight) -> Gated:
+def glu(component: Glu, inputs: ForwardInputs, weight: Weight) -> Gated:
     """X by heads, and its two maps."""
-    split = heads_first(split_heads(given.x, given.p["glu.logits"].shape[0]))
-    maps = [map_of(given, "glu.logits"), map_of(given, "glu.gate")]
+    split = heads_first(split_heads(inputs.x, inputs.p["glu.logits"].shape[0]))
+    maps = [map_of(inputs, "glu.logits"), map_of(inputs, "glu.gate")]
     query, key, gate = biased(split, maps)
     return Gated(query, key, gate, weight)
 
 
-def conv(component: Conv, given: Given, weight: Weight) -> Pair:
+def conv(component: Conv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of X, kernel^T)."""
-    return last_convolution(zero_padded(given.x, given.padding_mask), "conv.kernel", given, weight)
+    return last_convolution(
+        zero_padded(inputs.x, inputs.padding_mask), "conv.kernel", inputs, weight
+    )
 
 
-def bottleneck_conv(component: BottleneckConv, given: Given, weight: Weight) -> Pair:
+def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)), second^T)."""
-    hidden = convolutional.bottleneck_hidden(given)
-    return last_convolution(hidden, "bottleneck_conv.second", given, weight)
+    hidden = convolutional.bottleneck_hidden(inputs)
+    return last_convolution(hidden, "bottleneck_conv.second", inputs, weight)
 
 
-def last_convolution(x: Array, name: str, given: Given, weight: Weight) -> Pair:
+def last_convolution(x: Array, name: str, inputs: ForwardInputs, weight: Weight) -> Pair:
     """Kernel [w,c,H,N] over X [B,L,c] as a pair: windows of X [B,1,L,w c], and the kernel."""
-    L, kernel, bias = x.shape[1], given.p[name], given.p.get(f"{name}_bias")
+    L, kernel, bias = x.shape[1], inputs.p[name], inputs.p.get(f"{name}_bias")
     w, c, H, _ = kernel.shape
-    window = side_by_side_windows(x, w, given.causal).reshape(x.shape[0], 1, L, w * c)
+    window = side_by_side_windows(x, w, inputs.causal).reshape(x.shape[0], 1, L, w * c)
     key = kernel[..., :L].reshape(w * c, H, L).transpose(1, 2, 0)[None]
     query, key = biased(window, [(key, None if bias is None else bias[:, :L])])
     return Pair(query, weighted(key, weight), wide=True)
 
 
-def conv_relu_conv(component: ConvReluConv, given: Given, weight: Weight) -> Pair:
+def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)) by head, second^T)."""
-    hidden = convolutional.hidden(given)  # [B,L,H,k]
-    second, L = given.p["conv_relu_conv.second"], given.x.shape[1]
-    bias = given.p.get("conv_relu_conv.second_bias")
-    window = side_by_side_windows(hidden, second.shape[0], given.causal)  # [B,L,w,H,k]
+    hidden = convolutional.hidden(inputs)  # [B,L,H,k]
+    second, L = inputs.p["conv_relu_conv.second"], inputs.x.shape[1]
+    bias = inputs.p.get("conv_relu_conv.second_bias")
+    window = side_by_side_windows(hidden, second.shape[0], inputs.causal)  # [B,L,w,H,k]
     query = window.transpose(0, 3, 1, 2, 4).reshape(*hidden.swapaxes(1, 2).shape[:3], -1)
     key = second[..., :L].transpose(1, 3, 0, 2).reshape(1, hidden.shape[2], L, -1)
     query, key = biased(query, [(key, None if bias is None else bias[:, :L])])
     return Pair(weighted(query, weight), key, wide=True)
 
 
-TERMS: dict[str, Callable[[Any, Given, Weight], Term]] = {
+TERMS: dict[str, Callable[[Any, ForwardInputs, Weight], Term]] = {
     "dot_product": dot_product,
     "random": random,
     "fixed_random": fixed_random,

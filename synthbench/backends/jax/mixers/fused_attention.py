@@ -10,10 +10,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from synthbench.backends import choices
+from synthbench.backends import kernel_record
 from synthbench.backends.jax.mixers import features
 from synthbench.backends.jax.mixers.blockwise import attend
-from synthbench.backends.jax.mixers.numerics import Given, add_bias, zero_padded
+from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Pair, Term
 from synthbench.backends.jax.placement import platform
 from synthbench.mixers.attention import Attention
@@ -37,13 +37,13 @@ def fused(
     causal: bool,
 ) -> Array:
     """The same numbers, no [L,L] in memory but R's own."""
-    given = Given(p, x, padding_mask, causal)
-    terms = features.terms(mixer, given)
-    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    inputs = ForwardInputs(p, x, padding_mask, causal)
+    terms = features.terms(mixer, inputs)
+    value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     if SHARED.issuperset(component.name for component in mixer.components):
         heads = shared(terms, value, padding_mask, causal)
     elif cudnn_can(terms, value, padding_mask):
-        choices.tell("cuDNN attention")
+        kernel_record.record_kernel("cuDNN attention")
         heads = cudnn(terms[0], value, causal)
     else:
         heads = by_example(terms, value, padding_mask, causal)
@@ -64,14 +64,14 @@ def plain_is_faster_trained(mixer: Attention, seq_len: int) -> bool:
 
 def short(seq_len: int, lengths: list[int]) -> bool:
     """Whether this is a CPU and a length up to one of these."""
-    return platform() == "cpu" and seq_len <= choices.bound(max(lengths))
+    return platform() == "cpu" and seq_len <= kernel_record.threshold(max(lengths))
 
 
 def by_example(
     terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
 ) -> Array:
     """Value [B,L,H,k] -> [B,H,L,k]; logits of each example apart."""
-    choices.tell("blocks of queries")
+    kernel_record.record_kernel("blocks of queries")
     return attend(
         terms,
         value.swapaxes(1, 2),
@@ -91,7 +91,7 @@ def shared(
     maximum is takes the other way.
     """
     B, L, H, k = value.shape
-    choices.tell("one product a head, by blocks of queries")
+    kernel_record.record_kernel("one product a head, by blocks of queries")
     one_by_one = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 

@@ -9,8 +9,8 @@ from jax import Array, lax
 from synthbench.mixers.convolution import padding
 
 
-class Given:
-    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal."""
+class ForwardInputs:
+    """What a forward pass is inputs: p, X [B,L,d], padding_mask [B,L], causal."""
 
     def __init__(
         self, p: dict[str, Array], x: Array, padding_mask: Array | None, causal: bool

@@ -7,22 +7,22 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers.convolutional import cut_bias
-from synthbench.backends.jax.mixers.numerics import Given, add_bias, split_heads
+from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, split_heads
 from synthbench.mixers.pointwise import Bottleneck, Glu
 
 
-def bottleneck(component: Bottleneck, given: Given) -> Array:
+def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Array:
     """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
-    p, x = given.p, given.x
+    p, x = inputs.p, inputs.x
     down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
     weight = p["bottleneck.logits"]
     return rows(split_heads(up, weight.shape[0]), weight, p.get("bottleneck.logits_bias"))
 
 
-def glu(component: Glu, given: Given) -> Array:
+def glu(component: Glu, inputs: ForwardInputs) -> Array:
     """S = (Xh logits) * sigmoid(Xh gate), Xh = X split by heads [B,H,L,L]."""
-    p, x = given.p, given.x
+    p, x = inputs.p, inputs.x
     split = split_heads(x, p["glu.logits"].shape[0])
     gate = rows(split, p["glu.gate"], p.get("glu.gate_bias"))
     return rows(split, p["glu.logits"], p.get("glu.logits_bias")) * jax.nn.sigmoid(gate)

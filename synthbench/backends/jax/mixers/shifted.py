@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends import choices
-from synthbench.backends.choices import bound
+from synthbench.backends import kernel_record
+from synthbench.backends.kernel_record import threshold
 from synthbench.mixers.convolution import padding
 
 # The widest kernel that shifted sums are for, and the positions of a block, by measurement: on a
@@ -29,9 +29,9 @@ def convolve_heads(u: Array, kernel: Array, causal: bool) -> Array:
     B, L, d = u.shape
     heads = u.reshape(B, L, kernel.shape[2], -1)
     if kernel.shape[-1] <= LONGEST_SHIFTED:
-        choices.tell("shifted sums")
+        kernel_record.record_kernel("shifted sums")
         return shifted_sums(causal, heads, kernel).reshape(B, L, d)
-    choices.tell("banded products")
+    kernel_record.record_kernel("banded products")
     return banded_product(heads, kernel, causal).reshape(B, L, d)
 
 
@@ -97,7 +97,7 @@ def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
 
 def block_size(seq_len: int) -> int:
     """Positions of a block."""
-    return min(bound(BLOCK), seq_len)
+    return min(threshold(BLOCK), seq_len)
 
 
 def in_blocks(x: Array, block: int) -> Array:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers import components, fused_attention
 from synthbench.backends.torch.mixers.numerics import (
-    Given,
+    ForwardInputs,
     add_bias,
     attention_mask,
     choose,
@@ -26,14 +26,14 @@ def reference(
     causal: bool,
 ) -> Tensor:
     """The equations as written, the weights [B or 1, H, L, L] in memory."""
-    given = Given(p, x, padding_mask, causal)
-    logits = [components.logits(component, given) for component in mixer.components]
+    inputs = ForwardInputs(p, x, padding_mask, causal)
+    logits = [components.logits(component, inputs) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
     mixed = mix(logits, p.get("alpha"))
     if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
         mixed = mixed + p["position_bias"]
     weights = masked_softmax(mixed, mask)
-    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = torch.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
     y = torch.einsum("blhk,hkd->bld", heads, p["output"])

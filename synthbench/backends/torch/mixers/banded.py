@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.choices import bound
+from synthbench.backends.kernel_record import threshold
 from synthbench.mixers.convolution import padding
 
 # Widest kernel -> outputs a block, as `python -m benchmarks.convolution_table` measures it on a
@@ -20,7 +20,7 @@ LEAST_CHANNELS = 4
 
 def block_of(width: int) -> int:
     """Outputs a block for kernels of this width."""
-    return bound(next(block for widest, block in BLOCKS.items() if width <= widest))
+    return threshold(next(block for widest, block in BLOCKS.items() if width <= widest))
 
 
 def static(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:

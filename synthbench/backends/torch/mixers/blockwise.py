@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synthbench.backends.choices import bound
-from synthbench.backends.torch.products import multiply
+from synthbench.backends.kernel_record import threshold
+from synthbench.backends.torch.cpu_matmul import multiply
 
 # Queries a block. Examples, then heads, go together until a block has so many logits: few enough
 # that they stay in a CPU's cache and take the memory of the block before, on a GPU enough to fill
@@ -92,8 +92,8 @@ class _Block:
 
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
     """Blocks of queries; where causal, only the keys that one of them sees."""
-    queries = min(bound(QUERIES.get(device, QUERIES["cpu"])), length)
-    most = bound(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
+    queries = min(threshold(QUERIES.get(device, QUERIES["cpu"])), length)
+    most = threshold(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
     examples_together = max(1, min(most, batch))
     heads_together = max(1, most // batch)
     return [
@@ -217,10 +217,10 @@ class _Blockwise(torch.autograd.Function):
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: _Logits = ctx.logits
         pair = None if query is None else (query, key)
-        given = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
+        inputs = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
         sums = [
             torch.zeros_like(t, memory_format=torch.contiguous_format) if need else None
-            for t, need in given
+            for t, need in inputs
         ]
         d_query, d_key, d_value, *d_tensors = sums
         for block in ctx.blocks:
@@ -272,8 +272,8 @@ def _add_gradients(
     if not places:
         return
     summed = d_logits.sum(1, keepdim=True) if any(each.shape[1] == 1 for each in made) else d_logits
-    given = [summed if each.shape[1] == 1 else d_logits for each in made]
-    found = torch.autograd.grad(made, [leaves[n] for n in places], given)
+    inputs = [summed if each.shape[1] == 1 else d_logits for each in made]
+    found = torch.autograd.grad(made, [leaves[n] for n in places], inputs)
     for n, gradient in zip(places, found, strict=True):
         total = d_tensors[n]
         assert total is not None

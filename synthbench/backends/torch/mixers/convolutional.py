@@ -5,42 +5,42 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.numerics import Given, add_bias, convolve, zero_padded
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, add_bias, convolve, zero_padded
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
 
 
-def conv(component: Conv, given: Given) -> Tensor:
+def conv(component: Conv, inputs: ForwardInputs) -> Tensor:
     """S = conv(X) [B,H,L,L]."""
-    p, x = given.p, zero_padded(given.x, given.padding_mask)
-    return convolve_to_logits(x, p["conv.kernel"], p.get("conv.kernel_bias"), given.causal)
+    p, x = inputs.p, zero_padded(inputs.x, inputs.padding_mask)
+    return convolve_to_logits(x, p["conv.kernel"], p.get("conv.kernel_bias"), inputs.causal)
 
 
-def conv_relu_conv(component: ConvReluConv, given: Given) -> Tensor:
+def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Tensor:
     """S = conv2(relu(conv1(X))), the second convolution inside each head [B,H,L,L]."""
-    p, L, causal = given.p, given.x.shape[1], given.causal
+    p, L, causal = inputs.p, inputs.x.shape[1], inputs.causal
     second = p["conv_relu_conv.second"][..., :L]
     w2, H, k, _ = second.shape
-    hidden = first_of_two("conv_relu_conv", given).flatten(2)
+    hidden = first_of_two("conv_relu_conv", inputs).flatten(2)
     by_head = second.swapaxes(1, 2).reshape(w2, k, H * L)
     rows = convolve(hidden, by_head, causal, groups=H)
     rows = rows.reshape(*rows.shape[:2], H, L)
     return cut_bias(rows, p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
 
 
-def bottleneck_conv(component: BottleneckConv, given: Given) -> Tensor:
+def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Tensor:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
-    p, hidden = given.p, first_of_two("bottleneck_conv", given)
+    p, hidden = inputs.p, first_of_two("bottleneck_conv", inputs)
     second, bias = p["bottleneck_conv.second"], p.get("bottleneck_conv.second_bias")
-    return convolve_to_logits(hidden, second, bias, given.causal)
+    return convolve_to_logits(hidden, second, bias, inputs.causal)
 
 
-def first_of_two(name: str, given: Given) -> Tensor:
+def first_of_two(name: str, inputs: ForwardInputs) -> Tensor:
     """relu(conv1(X)), zero at padded positions: [B,L,c] or, inside each head, [B,L,H,k]."""
-    kernel = given.p[f"{name}.first"]
-    x = zero_padded(given.x, given.padding_mask)
-    hidden = convolve(x, kernel.flatten(2), given.causal).unflatten(2, kernel.shape[2:])
-    hidden = torch.relu(add_bias(hidden, given.p.get(f"{name}.first_bias")))
-    return zero_padded(hidden, given.padding_mask)
+    kernel = inputs.p[f"{name}.first"]
+    x = zero_padded(inputs.x, inputs.padding_mask)
+    hidden = convolve(x, kernel.flatten(2), inputs.causal).unflatten(2, kernel.shape[2:])
+    hidden = torch.relu(add_bias(hidden, inputs.p.get(f"{name}.first_bias")))
+    return zero_padded(hidden, inputs.padding_mask)
 
 
 def convolve_to_logits(x: Tensor, kernel: Tensor, bias: Tensor | None, causal: bool) -> Tensor:

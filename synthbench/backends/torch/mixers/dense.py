@@ -5,16 +5,16 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.numerics import Given, add_bias
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, add_bias
 from synthbench.mixers.dense import Dense
 
 
-def logits(component: Dense, given: Given) -> Tensor:
+def logits(component: Dense, inputs: ForwardInputs) -> Tensor:
     """S = relu(X hidden) logits [B,H,L,L]."""
-    L = given.x.shape[1]
-    hidden = torch.relu(given.project(component.hidden_name))
+    L = inputs.x.shape[1]
+    hidden = torch.relu(inputs.project(component.hidden_name))
     equation = "blhk,km->bhlm" if component.sharing == "heads" else "blhk,hkm->bhlm"
-    rows = torch.einsum(equation, hidden, given.p["dense.logits"][..., :L])
-    if "dense.logits_bias" not in given.p:
+    rows = torch.einsum(equation, hidden, inputs.p["dense.logits"][..., :L])
+    if "dense.logits_bias" not in inputs.p:
         return rows
-    return add_bias(rows, given.p["dense.logits_bias"][..., None, :L])
+    return add_bias(rows, inputs.p["dense.logits_bias"][..., None, :L])

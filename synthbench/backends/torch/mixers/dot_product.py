@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.numerics import Given
+from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.mixers.dot_product import DotProduct
 
 
-def logits(component: DotProduct, given: Given) -> Tensor:
+def logits(component: DotProduct, inputs: ForwardInputs) -> Tensor:
     """S = Q K^T / sqrt(k) [B,H,L,L]."""
-    query, key = given.project("dot_product.query"), given.project("dot_product.key")
+    query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
     return torch.einsum("blhk,bmhk->bhlm", query * query.shape[-1] ** -0.5, key)

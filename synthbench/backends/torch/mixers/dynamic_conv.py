@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import banded
 from synthbench.backends.torch.mixers.light_conv import output
 from synthbench.backends.torch.mixers.numerics import (
@@ -15,7 +16,6 @@ from synthbench.backends.torch.mixers.numerics import (
     windows,
     zero_padded,
 )
-from synthbench.backends.torch.products import product
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 

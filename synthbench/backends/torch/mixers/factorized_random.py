@@ -5,13 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.numerics import Given
+from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.mixers.factorized_random import FactorizedRandom
 
 
-def logits(component: FactorizedRandom, given: Given) -> Tensor:
+def logits(component: FactorizedRandom, inputs: ForwardInputs) -> Tensor:
     """S = left right^T, cut to the length of x [1,H,L,L]."""
-    L = given.x.shape[1]
-    left = given.p["factorized_random.left"][:, :L]
-    right = given.p["factorized_random.right"][:, :L]
+    L = inputs.x.shape[1]
+    left = inputs.p["factorized_random.left"][:, :L]
+    right = inputs.p["factorized_random.right"][:, :L]
     return torch.einsum("hlr,hmr->hlm", left, right)[None]

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers.blockwise import Pair
 from synthbench.backends.torch.mixers.convolutional import first_of_two
-from synthbench.backends.torch.mixers.numerics import Given, windows, zero_padded
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
 from synthbench.mixers.attention import Component
 from synthbench.mixers.convolutional import BottleneckConv
@@ -25,40 +25,40 @@ from synthbench.mixers.factorized_random import FactorizedRandom
 from synthbench.mixers.pointwise import Bottleneck
 
 
-def dot_product(component: DotProduct, given: Given) -> Pair:
+def dot_product(component: DotProduct, inputs: ForwardInputs) -> Pair:
     """(Q / sqrt(k), K)."""
-    query, key = given.project("dot_product.query"), given.project("dot_product.key")
-    key = zero_padded(key, given.padding_mask)  # a hidden logit has gradient 0, and 0 x NaN is NaN
+    query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
+    key = zero_padded(key, inputs.padding_mask)  # a hidden logit has gradient 0, and 0 x NaN is NaN
     return (query * query.shape[-1] ** -0.5).swapaxes(1, 2), key.swapaxes(1, 2)
 
 
-def factorized_random(component: FactorizedRandom, given: Given) -> Pair:
+def factorized_random(component: FactorizedRandom, inputs: ForwardInputs) -> Pair:
     """(left, right), the same for every example."""
-    L, p = given.x.shape[1], given.p
+    L, p = inputs.x.shape[1], inputs.p
     return p["factorized_random.left"][None, :, :L], p["factorized_random.right"][None, :, :L]
 
 
-def dense(component: Dense, given: Given) -> Pair:
+def dense(component: Dense, inputs: ForwardInputs) -> Pair:
     """(relu(X hidden), logits^T)."""
-    hidden = torch.relu(given.project(component.hidden_name)).swapaxes(1, 2)
-    return with_map(hidden, given.p["dense.logits"], given.p.get("dense.logits_bias"))
+    hidden = torch.relu(inputs.project(component.hidden_name)).swapaxes(1, 2)
+    return with_map(hidden, inputs.p["dense.logits"], inputs.p.get("dense.logits_bias"))
 
 
-def bottleneck(component: Bottleneck, given: Given) -> Pair:
+def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Pair:
     """(relu(relu(X down) up), logits^T)."""
-    hidden = bottleneck_hidden(given).swapaxes(1, 2)
-    return with_map(hidden, given.p["bottleneck.logits"], given.p.get("bottleneck.logits_bias"))
+    hidden = bottleneck_hidden(inputs).swapaxes(1, 2)
+    return with_map(hidden, inputs.p["bottleneck.logits"], inputs.p.get("bottleneck.logits_bias"))
 
 
-def bottleneck_conv(component: BottleneckConv, given: Given) -> Pair:
+def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Pair:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
-    hidden = first_of_two(name, given)
-    w, c, H, _ = given.p[f"{name}.second"].shape
-    seen = windows(hidden, w, given.causal).reshape(*hidden.shape[:2], 1, c * w)
-    kernel = given.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)
+    hidden = first_of_two(name, inputs)
+    w, c, H, _ = inputs.p[f"{name}.second"].shape
+    seen = windows(hidden, w, inputs.causal).reshape(*hidden.shape[:2], 1, c * w)
+    kernel = inputs.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)
     seen = seen.expand(-1, -1, H, -1)
-    return with_map(seen.swapaxes(1, 2), kernel, given.p.get(f"{name}.second_bias"))
+    return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get(f"{name}.second_bias"))
 
 
 def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
@@ -71,7 +71,7 @@ def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
     return torch.cat([hidden, hidden.new_ones(B, H, L, 1)], -1), torch.cat([key, bias], -1)
 
 
-FEATURES: dict[str, Callable[[Any, Given], Pair]] = {
+FEATURES: dict[str, Callable[[Any, ForwardInputs], Pair]] = {
     "dot_product": dot_product,
     "factorized_random": factorized_random,
     "dense": dense,
@@ -94,9 +94,9 @@ def side_by_side(features: list[Tensor]) -> Tensor:
     return torch.cat([each.expand(batch, -1, -1, -1) for each in features], -1)
 
 
-def pair_of(component: Component, given: Given, weight: Tensor | None) -> Pair:
+def pair_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Pair:
     """The feature pair of one component, its weight [H or 1] in a mixture taken in."""
-    query, key = FEATURES[component.name](component, given)
+    query, key = FEATURES[component.name](component, inputs)
     return query if weight is None else query * weight[:, None, None], key
 
 

@@ -15,20 +15,20 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from synthbench.backends.choices import bound
+from synthbench.backends.kernel_record import threshold
+from synthbench.backends.torch.cpu_matmul import fast, product
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
 from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
-from synthbench.backends.torch.mixers.kept import keeps, kept_weights
 from synthbench.backends.torch.mixers.numerics import (
-    Given,
+    ForwardInputs,
     add_bias,
     choose,
     softmax,
     zero_padded,
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
-from synthbench.backends.torch.products import fast, product
+from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
 from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
@@ -50,9 +50,9 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The numbers of `reference`, its weights [B,H,L,L] never in memory together."""
-    given = Given(p, x, padding_mask, causal, product)
-    value = zero_padded(given.project("value"), padding_mask)  # 0 weight x NaN would be NaN
-    heads = without_blind(attend(mixer, given, value), given)
+    inputs = ForwardInputs(p, x, padding_mask, causal, product)
+    value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
+    heads = zero_fully_masked_queries(attend(mixer, inputs, value), inputs)
     y = product(heads.flatten(2), p["output"].flatten(0, 1))
     return add_bias(y, p.get("output_bias"))
 
@@ -65,7 +65,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
     trained = torch.is_grad_enabled() and (x.requires_grad or p["value"].requires_grad)
     (B, L), H = x.shape[:2], p["value"].shape[1]
     alone = mixer.components[0].name if len(mixer.components) == 1 else ""
-    if trained and bound(PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)) >= L:
+    if trained and threshold(PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)) >= L:
         return True
     if fast(x):
         return False
@@ -73,56 +73,56 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
     if trained:
         by_blocks = "position_bias" in p or not names <= FEATURES.keys()
         case = "train by blocks" if by_blocks else "train"
-    return math.prod((B, H, L, L)) <= bound(PLAIN_UP_TO[case])
+    return math.prod((B, H, L, L)) <= threshold(PLAIN_UP_TO[case])
 
 
-def attend(mixer: Attention, given: Given, value: Tensor) -> Tensor:
+def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     """softmax(S) value: value [B,L,H,k] -> [B,L,H,k]; what sees no key has any finite output."""
-    parts = list(zip(mixer.components, weights_of(mixer, given), strict=True))
+    parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     if SHARED.issuperset(component.name for component in mixer.components):
-        if keeps(mixer, given):
+        if caches_weights(mixer, inputs):
             choose("weights kept between calls")
-            heads = shared(value, given, lambda v: product(kept_weights(mixer, given), v))
+            heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
         else:
             choose("one product a head, by blocks of queries")
-            pair, terms = split(parts, given)
-            heads = shared(value, given, lambda v: by_blocks(pair, terms, v, None, given.causal))
+            pair, terms = split(parts, inputs)
+            heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
         if heads is not None:
             return heads
-    pair, terms = split(parts, given)
+    pair, terms = split(parts, inputs)
     if pair is not None and not terms and not fast(value):
-        return flash(pair, value, given)
+        return flash(pair, value, inputs)
     choose("blocks of queries")
     by_head = value.permute(2, 0, 1, 3)
-    heads = by_blocks(pair, terms, by_head, given.padding_mask, given.causal)
+    heads = by_blocks(pair, terms, by_head, inputs.padding_mask, inputs.causal)
     return heads.permute(1, 2, 0, 3)
 
 
 Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
 
 
-def split(parts: Parts, given: Given) -> tuple[Pair | None, list[Term]]:
+def split(parts: Parts, inputs: ForwardInputs) -> tuple[Pair | None, list[Term]]:
     """The components that are products of features as one pair, and the others."""
     pairs, terms = [], []
     for component, weight in parts:
         if component.name in FEATURES:
-            pairs.append(pair_of(component, given, weight))
+            pairs.append(pair_of(component, inputs, weight))
         else:
-            terms.append(term_of(component, given, weight))
-    if "position_bias" in given.p:  # [1,H,L,L], of the model around the mixer
-        terms.append(logits_term(given.p["position_bias"]))
+            terms.append(term_of(component, inputs, weight))
+    if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
+        terms.append(logits_term(inputs.p["position_bias"]))
     return one_pair(pairs) if pairs else None, terms
 
 
-def weights_of(mixer: Attention, given: Given) -> list[Tensor | None]:
+def weights_of(mixer: Attention, inputs: ForwardInputs) -> list[Tensor | None]:
     """The weight [H or 1] of each component; None where they are added as they are."""
-    alpha = given.p.get("alpha")
+    alpha = inputs.p.get("alpha")
     if alpha is None:
         return [None] * len(mixer.components)
     return list(softmax(alpha, axis=0).reshape(len(mixer.components), -1).unbind())
 
 
-def flash(pair: Pair, value: Tensor, given: Given) -> Tensor:
+def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
     """One call of PyTorch's fused attention; padding is one more feature, never a mask.
 
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
@@ -131,8 +131,8 @@ def flash(pair: Pair, value: Tensor, given: Given) -> Tensor:
     choose("scaled_dot_product_attention")
     query, key = pair
     B, k = value.shape[0], value.shape[-1]
-    if given.padding_mask is not None:
-        hidden = torch.where(given.padding_mask, 0.0, HIDDEN).to(key.dtype)
+    if inputs.padding_mask is not None:
+        hidden = torch.where(inputs.padding_mask, 0.0, HIDDEN).to(key.dtype)
         hidden = hidden[:, None, :, None].expand(-1, key.shape[1], -1, -1)
         key = torch.cat([key.expand(B, -1, -1, -1), hidden], -1)
         query = torch.cat([query, query.new_ones(*query.shape[:3], 1)], -1)
@@ -141,7 +141,7 @@ def flash(pair: Pair, value: Tensor, given: Given) -> Tensor:
         features = -(-features // 8) * 8
     query, key = (pad_features(x, features).expand(B, -1, -1, -1) for x in (query, key))
     heads = F.scaled_dot_product_attention(
-        query, key, pad_features(value.swapaxes(1, 2), features), is_causal=given.causal, scale=1.0
+        query, key, pad_features(value.swapaxes(1, 2), features), is_causal=inputs.causal, scale=1.0
     )
     return heads[..., :k].swapaxes(1, 2)
 
@@ -156,7 +156,9 @@ def by_blocks(
     return blockwise.attend(pair, terms, value.contiguous(), mask, causal)
 
 
-def shared(value: Tensor, given: Given, product: Callable[[Tensor], Tensor]) -> Tensor | None:
+def shared(
+    value: Tensor, inputs: ForwardInputs, product: Callable[[Tensor], Tensor]
+) -> Tensor | None:
     """Weights that are the same for every example times the values [B,L,H,k] side by side.
 
     `product` takes [H,1,L,c] to weights times it. Padded keys have values of zero; what they weigh
@@ -165,23 +167,23 @@ def shared(value: Tensor, given: Given, product: Callable[[Tensor], Tensor]) -> 
     """
     B, L, H, k = value.shape
     columns = value.permute(2, 1, 0, 3).reshape(H, 1, L, B * k)
-    mask = given.padding_mask
+    mask = inputs.padding_mask
     if mask is None:
         return product(columns).reshape(H, L, B, k).permute(2, 1, 0, 3)
     seen = mask.T.to(value.dtype).expand(H, 1, L, B)
     heads, weight = product(torch.cat([columns, seen], -1)).split([B * k, B], -1)
-    weight = torch.where(sees_a_key(mask, given.causal).T, weight, 1)  # [H,1,L,B]
+    weight = torch.where(sees_a_key(mask, inputs.causal).T, weight, 1)  # [H,1,L,B]
     if exists(weight) and bool((weight < torch.finfo(weight.dtype).tiny ** 0.75).any()):
         return None
     heads = heads.reshape(H, L, B, k) / weight.reshape(H, L, B, 1)
     return heads.permute(2, 1, 0, 3)
 
 
-def without_blind(heads: Tensor, given: Given) -> Tensor:
+def zero_fully_masked_queries(heads: Tensor, inputs: ForwardInputs) -> Tensor:
     """Heads [B,L,H,k] with zeros where a query sees no key."""
-    if given.padding_mask is None:
+    if inputs.padding_mask is None:
         return heads
-    return torch.where(sees_a_key(given.padding_mask, given.causal)[..., None, None], heads, 0)
+    return torch.where(sees_a_key(inputs.padding_mask, inputs.causal)[..., None, None], heads, 0)
 
 
 def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:

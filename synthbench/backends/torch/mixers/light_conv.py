@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import banded
 from synthbench.backends.torch.mixers.numerics import (
     Times,
@@ -16,7 +17,6 @@ from synthbench.backends.torch.mixers.numerics import (
     softmax,
     zero_padded,
 )
-from synthbench.backends.torch.products import product
 from synthbench.mixers.convolution import padding
 from synthbench.mixers.light_conv import LightConv
 

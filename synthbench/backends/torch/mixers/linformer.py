@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers.numerics import choose, project, softmax, zero_padded
-from synthbench.backends.torch.products import product
 from synthbench.mixers.linformer import Linformer
 
 
@@ -49,8 +49,8 @@ def fused(
     if mixer.sharing == "none":
         for_values = p[mixer.value_projection_name][:L].T @ shown
     query, key, value = (
-        project(given, p[name], times=product).swapaxes(1, 2)
-        for given, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
+        project(inputs, p[name], times=product).swapaxes(1, 2)
+        for inputs, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
     )
     heads = F.scaled_dot_product_attention(query, key, value).swapaxes(1, 2)
     return product(heads.flatten(2), p["output"].flatten(0, 1))

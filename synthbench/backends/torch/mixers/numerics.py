@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.choices import tell
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.mixers.convolution import padding
 
 Times = Callable[[Tensor, Tensor], Tensor]  # a product of matrices
 
 
-class Given:
-    """What a forward pass is given: p, X [B,L,d], padding_mask [B,L], causal; what multiplies."""
+class ForwardInputs:
+    """What a forward pass is inputs: p, X [B,L,d], padding_mask [B,L], causal; what multiplies."""
 
     def __init__(
         self,
@@ -124,4 +124,4 @@ def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor
 def choose(kernel: str) -> None:
     """Tell which kernel is used."""
     if not torch.compiler.is_compiling():
-        tell(kernel)
+        record_kernel(kernel)

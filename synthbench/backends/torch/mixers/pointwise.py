@@ -6,28 +6,28 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.convolutional import cut_bias
-from synthbench.backends.torch.mixers.numerics import Given, add_bias, split_heads
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, add_bias, split_heads
 from synthbench.mixers.pointwise import Bottleneck, Glu
 
 
-def bottleneck(component: Bottleneck, given: Given) -> Tensor:
+def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Tensor:
     """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
-    p = given.p
-    hidden, weight = bottleneck_hidden(given), p["bottleneck.logits"]
+    p = inputs.p
+    hidden, weight = bottleneck_hidden(inputs), p["bottleneck.logits"]
     return rows(hidden, weight, p.get("bottleneck.logits_bias"))
 
 
-def bottleneck_hidden(given: Given) -> Tensor:
+def bottleneck_hidden(inputs: ForwardInputs) -> Tensor:
     """relu(relu(X down) up), split by heads [B,L,H,k]."""
-    p, x = given.p, given.x
+    p, x = inputs.p, inputs.x
     down = torch.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = torch.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
     return split_heads(up, p["bottleneck.logits"].shape[0])
 
 
-def glu(component: Glu, given: Given) -> Tensor:
+def glu(component: Glu, inputs: ForwardInputs) -> Tensor:
     """S = (Xh logits) * sigmoid(Xh gate), Xh = X split by heads [B,H,L,L]."""
-    p, x = given.p, given.x
+    p, x = inputs.p, inputs.x
     split = split_heads(x, p["glu.logits"].shape[0])
     gate = rows(split, p["glu.gate"], p.get("glu.gate_bias"))
     return rows(split, p["glu.logits"], p.get("glu.logits_bias")) * torch.sigmoid(gate)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.numerics import Given
+from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.mixers.random import FixedRandom, Random
 
 
-def random(component: Random, given: Given) -> Tensor:
+def random(component: Random, inputs: ForwardInputs) -> Tensor:
     """S = the trained logits, cut to the length of x [1,H,L,L]."""
-    L = given.x.shape[1]
-    return given.p["random.logits"][None, :, :L, :L]
+    L = inputs.x.shape[1]
+    return inputs.p["random.logits"][None, :, :L, :L]
 
 
-def fixed_random(component: FixedRandom, given: Given) -> Tensor:
+def fixed_random(component: FixedRandom, inputs: ForwardInputs) -> Tensor:
     """S = the constant logits, cut to the length of x [1,H,L,L]."""
-    L = given.x.shape[1]
-    return given.p["fixed_random.logits"][None, :, :L, :L]
+    L = inputs.x.shape[1]
+    return inputs.p["fixed_random.logits"][None, :, :L, :L]

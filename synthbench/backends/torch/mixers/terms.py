@@ -11,30 +11,32 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Term
 from synthbench.backends.torch.mixers.factorized_dense import factor
-from synthbench.backends.torch.mixers.numerics import Given, split_heads
-from synthbench.backends.torch.products import product
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, split_heads
 from synthbench.mixers.attention import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.pointwise import Glu
 from synthbench.mixers.random import FixedRandom, Random
 
 
-def random(component: Random | FixedRandom, given: Given, weight: Tensor | None) -> Term:
+def random(component: Random | FixedRandom, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """Rows of the logits [H,N,N], whose gradient is written where it belongs block by block."""
-    logits = given.p[f"{component.name}.logits"][:, None]
+    logits = inputs.p[f"{component.name}.logits"][:, None]
     if weight is None:
         return Term(lambda keys, rows: rows[..., :keys], (logits,))
     return Term(lambda keys, rows, w: rows[..., :keys] * w, (logits,), (by_head(weight),))
 
 
-def factorized_dense(component: FactorizedDense, given: Given, weight: Tensor | None) -> Term:
+def factorized_dense(
+    component: FactorizedDense, inputs: ForwardInputs, weight: Tensor | None
+) -> Term:
     """A[..,j // b] B[..,j % b] of a block."""
     hidden_a, hidden_b = component.hidden_names
-    a = factor(given, hidden_a, "factorized_dense.a").swapaxes(0, 1)
-    b = factor(given, hidden_b, "factorized_dense.b").swapaxes(0, 1)
+    a = factor(inputs, hidden_a, "factorized_dense.a").swapaxes(0, 1)
+    b = factor(inputs, hidden_b, "factorized_dense.b").swapaxes(0, 1)
     return Term(outer_rows, (a if weight is None else a * by_head(weight), b))
 
 
@@ -44,10 +46,10 @@ def outer_rows(keys: int, a: Tensor, b: Tensor) -> Tensor:
     return (a[..., :, None] * b[..., None, :]).flatten(-2)[..., :keys]
 
 
-def glu(component: Glu, given: Given, weight: Tensor | None) -> Term:
+def glu(component: Glu, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """(Xh logits) * sigmoid(Xh gate) of a block."""
-    p, L = given.p, given.x.shape[1]
-    split = split_heads(given.x, p["glu.logits"].shape[0]).permute(2, 0, 1, 3)
+    p, L = inputs.p, inputs.x.shape[1]
+    split = split_heads(inputs.x, p["glu.logits"].shape[0]).permute(2, 0, 1, 3)
     whole = [p[f"glu.{name}"][:, None, :, :L] for name in ("logits", "gate")]
     if "glu.logits_bias" in p:
         whole += [p[f"glu.{name}_bias"][:, None, None, :L] for name in ("logits", "gate")]
@@ -64,9 +66,9 @@ def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
     return made * torch.sigmoid(opened)
 
 
-def whole(component: Component, given: Given, weight: Tensor | None) -> Term:
+def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
-    logits = components.logits(component, given)
+    logits = components.logits(component, inputs)
     return logits_term(logits if weight is None else logits * weight[:, None, None])
 
 
@@ -86,7 +88,7 @@ def by_head(weight: Tensor) -> Tensor:
     return weight[:, None, None, None]
 
 
-TERMS: dict[str, Callable[[Any, Given, Tensor | None], Term]] = {
+TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Term]] = {
     "random": random,
     "fixed_random": random,
     "factorized_dense": factorized_dense,
@@ -96,6 +98,6 @@ TERMS: dict[str, Callable[[Any, Given, Tensor | None], Term]] = {
 }
 
 
-def term_of(component: Component, given: Given, weight: Tensor | None) -> Term:
+def term_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """The term of one component, its weight [H or 1] in a mixture taken in."""
-    return TERMS[component.name](component, given, weight)
+    return TERMS[component.name](component, inputs, weight)

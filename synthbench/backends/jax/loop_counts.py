@@ -1,0 +1,71 @@
+"""How often a JAX `while` turns, where that stands in the program."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Any
+
+import jax.numpy as jnp
+from jax.extend.core import Literal
+
+# The comparison that says the same with its operands exchanged.
+EXCHANGED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le"}
+
+
+def loop_count(eqn: Any) -> int | None:
+    """The trip count of `while i < n: i += step`, all of them integers in the program.
+
+    The comparison may be any of <, <=, > and >=, either way round; the step may be subtracted.
+    """
+    condition, body = eqn.params["cond_jaxpr"].jaxpr, eqn.params["body_jaxpr"].jaxpr
+    cond_consts, body_consts = eqn.params["cond_nconsts"], eqn.params["body_nconsts"]
+    start = eqn.invars[cond_consts + body_consts :]
+    if len(condition.eqns) != 1 or condition.outvars != condition.eqns[0].outvars:
+        return None
+    comparison = condition.eqns[0].primitive.name
+    if comparison not in EXCHANGED:
+        return None
+    counter, limit = condition.eqns[0].invars
+    carried = condition.invars[cond_consts:]
+    if not _is_among(counter, carried):
+        comparison, counter, limit = EXCHANGED[comparison], limit, counter
+    if not _is_among(counter, carried):
+        return None
+    place = carried.index(counter)
+    step = _step(body, body.invars[body_consts + place], body.outvars[place])
+    if _is_among(limit, condition.invars[:cond_consts]):
+        limit = eqn.invars[condition.invars.index(limit)]
+    first, last = _whole(start[place]), _whole(limit)
+    if first is None or last is None or not step:
+        return None
+    if comparison in ("gt", "ge"):  # the same, counted the other way
+        first, last, step = -first, -last, -step
+    if comparison in ("le", "ge"):
+        last += 1
+    return max(0, ceil((last - first) / step)) if step > 0 else None
+
+
+def _step(body: Any, before: Any, after: Any) -> int | None:
+    """What one turn adds to a counter; None where that is not in the program."""
+    for eqn in body.eqns:
+        if not _is_among(after, eqn.outvars):
+            continue
+        name, operands = eqn.primitive.name, eqn.invars
+        if name == "add" and operands[1] is before:
+            operands = operands[::-1]
+        if name in ("add", "sub") and operands[0] is before:
+            step = _whole(operands[1])
+            return step if step is None or name == "add" else -step
+    return None
+
+
+def _whole(value: Any) -> int | None:
+    """The integer that stands in the program; None for anything else."""
+    if not isinstance(value, Literal):
+        return None
+    number: Any = value.val
+    return int(number) if jnp.issubdtype(jnp.result_type(number), jnp.integer) else None
+
+
+def _is_among(variable: Any, variables: Any) -> bool:
+    return not isinstance(variable, Literal) and variable in variables

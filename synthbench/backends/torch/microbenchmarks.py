@@ -1,0 +1,54 @@
+"""Kernels of one operation in PyTorch: what the device gives at best, and what dispatch costs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from synthbench.backends.torch.cpu_matmul import multiply, onednn_is_faster
+from synthbench.backends.torch.module import DTYPES
+from synthbench.backends.torch.precision import full_precision
+
+
+class TorchOperation:
+    """One operation on held tensors; see `Kernel` in backends/base.py."""
+
+    def __init__(self, function: Callable[[], Tensor], device: str) -> None:
+        self.function = function
+        self.device = torch.device(device)
+
+    def __call__(self) -> Tensor:
+        """Start the operation; returns its result."""
+        with torch.no_grad():
+            return self.function()
+
+    def wait(self, produced: object) -> None:
+        """Block until the device has done everything asked of it."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
+
+def matrix_product(dtype: str, device: str, size: int) -> TorchOperation:
+    """A [size,size] times [size,size] product, by the faster library where there are two."""
+    full_precision()
+    a = torch.rand(size, size, device=device).to(DTYPES[dtype])
+    b = torch.rand(size, size, device=device).to(DTYPES[dtype])
+    out = torch.empty_like(a)
+    if torch.device(device).type == "cpu" and dtype == "float32" and onednn_is_faster():
+        return TorchOperation(lambda: multiply(a, b), device)
+    return TorchOperation(lambda: torch.matmul(a, b, out=out), device)
+
+
+def copy(dtype: str, device: str, elements: int) -> TorchOperation:
+    """A copy of `elements` values into memory that is there already."""
+    source = torch.ones(elements, dtype=DTYPES[dtype], device=device)
+    target = torch.zeros_like(source)
+    return TorchOperation(lambda: target.copy_(source), device)
+
+
+def smallest_step(device: str) -> TorchOperation:
+    """One addition to one number."""
+    x = torch.zeros(1, device=device)
+    return TorchOperation(lambda: x + 1, device)

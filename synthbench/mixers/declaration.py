@@ -1,0 +1,104 @@
+"""What a mixer declares, asked for with checks: a plug-in may answer anything."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping
+from typing import Any
+
+from synthbench.errors import NotationError, ShapeError, quote
+from synthbench.mixers.base import Cost, Mixer, Parameter
+from synthbench.mixers.plugin_errors import attribute_plugin_errors
+from synthbench.mixers.sizes import Sizes, require_divisible
+from synthbench.mixers.validation import require_integer
+
+
+def sizes_for(
+    mixer: Mixer,
+    *,
+    d_model: int,
+    heads: int,
+    max_len: int,
+    head_dim: int | None = None,
+    causal: bool = False,
+    head_dim_known: bool = True,
+) -> Sizes:
+    """`of`, and checked by the mixer; a `head_dim` is asked for only where it would help.
+
+    `head_dim_known` says that the caller could give one. Raises what the mixer's `check` does.
+    """
+    d_model, heads = require_integer("d_model", d_model), require_integer("heads", heads)
+    max_len = require_integer("max_len", max_len)
+    if head_dim is None and d_model % heads:
+        apart = Sizes(d_model, heads, max(1, d_model // heads), max_len)
+        helps = head_dim_known and _passes(mixer, apart)
+        require_divisible(d_model, heads, or_else=", or give head_dim" if helps else "")
+    sizes = Sizes.of(d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
+    check_mixer(mixer, sizes, causal=causal)
+    return sizes
+
+
+def check_mixer(mixer: Mixer, sizes: Sizes, *, causal: bool = False) -> None:
+    """Raise what a mixer's `check` has against these sizes, or SynthbenchError where it fails."""
+    with attribute_plugin_errors(type(mixer), "check"):
+        mixer.check(sizes, causal=causal)
+
+
+def _passes(mixer: Mixer, sizes: Sizes) -> bool:
+    try:
+        check_mixer(mixer, sizes)
+    except ShapeError:
+        return False
+    return True
+
+
+def declared_parameters_of(mixer: Mixer, sizes: Sizes) -> dict[str, Parameter]:
+    """What `mixer.parameters` declares; NotationError where that is no {name: Parameter}."""
+    with attribute_plugin_errors(type(mixer), "parameters"):
+        declared = mixer.parameters(sizes)
+    name = type(mixer).__name__
+    if not isinstance(declared, Mapping):
+        raise NotationError(
+            f"{name}.parameters() returns {quote(declared)}; return a dict, parameter name -> "
+            "synthbench.Parameter(shape, init), empty if it has none"
+        )
+    for key, parameter in declared.items():
+        if not (isinstance(key, str) and isinstance(parameter, Parameter)):
+            raise NotationError(
+                f"{name}.parameters() declares {quote(key)} as {quote(parameter)}; declare each "
+                "name as synthbench.Parameter(shape, init)"
+            )
+    return dict(declared)
+
+
+def flops_of(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
+    """What `mixer.flops` counts; NotationError where that is neither an integer nor None."""
+    with attribute_plugin_errors(type(mixer), "flops"):
+        flops: Any = mixer.flops(sizes, batch=batch, seq_len=seq_len)
+    if flops is None:
+        return None
+    if isinstance(flops, float) and flops.is_integer():  # as a division by 2 or so makes them
+        return int(flops)
+    try:
+        return operator.index(flops)
+    except TypeError:
+        raise NotationError(
+            f"{type(mixer).__name__}.flops() returns {quote(flops)}; return an integer, or "
+            "None where there is no formula"
+        ) from None
+
+
+def cost(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> Cost:
+    """Count a mixer's parameters from their declaration, and its FLOPs from its formula.
+
+    Raises ShapeError for a batch or length that is not an integer of at least 1.
+    """
+    batch, seq_len = require_integer("batch", batch), require_integer("seq_len", seq_len)
+    check_mixer(mixer, sizes)
+    sizes.require_length(seq_len)
+    declared = declared_parameters_of(mixer, sizes).values()
+    return Cost(
+        parameters=sum(p.size for p in declared if p.trainable),
+        constants=sum(p.size for p in declared if not p.trainable),
+        flops=flops_of(mixer, sizes, batch=batch, seq_len=seq_len),
+    )

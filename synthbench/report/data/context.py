@@ -1,0 +1,145 @@
+"""What the note under every table says: model, sizes, device, machine, rounds, versions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from synthbench.errors import SynthbenchError
+from synthbench.mixers.catalog import SHOWCASE
+from synthbench.mixers.notation import canonical
+from synthbench.record import Ceiling, Record, RunInfo
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.noise import Noise, noise_of
+from synthbench.report.data.table import MARK
+from synthbench.store import Run
+from synthbench.suites.cell import Cell
+
+VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
+
+
+@dataclass(frozen=True)
+class Context:
+    """What tables need beside the records: the baseline's notation, shared notes, the noise."""
+
+    baseline: str
+    shared: tuple[str, ...]
+    noise: Noise
+    ceilings: tuple[Ceiling, ...] = ()
+
+
+def context_of(run: Run, grid: Grid) -> Context:
+    """Read the context from run.json and from the cells themselves."""
+    cells = list({record.id: record.cell for record in run.records}.values())
+    model = _model(cells, _built(run.records))
+    lines = [model, *_setting(grid), _machine(run.info), _software(run.info)]
+    rounds = len({record.round for record in run.records})
+    times = len(run.info.resumed)
+    sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
+    lines.append(
+        f"Run: suite {run.info.suite}, {rounds} round{'s' if rounds != 1 else ''}, begun "
+        f"{run.info.started}{sessions}{_changed(run.info)}."
+    )
+    noise = noise_of(grid, run.info)
+    lines.append(noise.line)
+    if run.info.finished is None:
+        lines.append("This run is not finished: `synthbench run --resume` goes on with it.")
+    if run.damaged:
+        lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were left out.")
+    if any(record.measurements.warnings for record in run.records):
+        lines.append(
+            f"Marked {MARK}: something disturbed the cell while it was timed, see warnings."
+        )
+    baseline = named(str(run.info.settings.get("baseline", "V")))
+    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
+
+
+def variant_order(info: RunInfo) -> list[str]:
+    """The variants in the order of the suite, then those every suite knows."""
+    asked = info.settings.get("axes", {}).get("variant", [])
+    return list(dict.fromkeys(map(named, [*map(str, asked), *SHOWCASE])))
+
+
+def named(variant: str) -> str:
+    """The canonical notation of a variant, or its text as it is where that cannot be read."""
+    try:
+        return canonical(variant)
+    except SynthbenchError:  # of a plug-in that is not loaded to read results
+        return variant
+
+
+def _built(records: Iterable[Record]) -> str:
+    """In parentheses, which forms were built where `auto` was asked for, as far as records tell."""
+    forms = {r.measurements.form for r in records if r.cell.form == "auto"} - {None}
+    return f" (built: {_either(forms)})" if forms else ""
+
+
+def _model(cells: list[Cell], built: str) -> str:
+    """Model, sizes, dtype and way of running, as the cells have them."""
+    if not cells:
+        return "No record yet."
+
+    def values(name: str) -> str:
+        return _either(getattr(cell, name) for cell in cells)
+
+    max_len = values("max_len")
+    if len({c.max_len for c in cells}) > 1 and all(c.max_len == c.seq_len for c in cells):
+        max_len = "= the length"
+    head_dim = _either(cell.head_dim or cell.d_model // cell.heads for cell in cells)
+    parts = [
+        f"model {values('model')}", f"d_model {values('d_model')}", f"heads {values('heads')}",
+        f"head_dim {head_dim}", f"max_len {max_len}", f"batch {values('batch')}",
+        values("dtype"), f"form {values('form')}{built}",
+    ]  # fmt: skip
+    if any(cell.model != "mixer" for cell in cells):
+        names = ("layers", "feed_forward", "vocabulary")
+        parts[1:1] = [f"{name} {values(name)}" for name in names if values(name) != "None"]
+    modes = {(cell.framework, cell.compile) for cell in cells}
+    parts += [f"{framework} {compiled}" for framework, compiled in sorted(modes, reverse=True)]
+    return f"Cells: {', '.join(parts)}."
+
+
+def _setting(grid: Grid) -> list[str]:
+    """Say that rows differ in more than their variant, so that nobody compares across them."""
+    fields = ", ".join(grid.setting_fields)
+    return [f"Rows also differ in {fields}: compare within one setting."] if fields else []
+
+
+def _machine(info: RunInfo) -> str:
+    environment = info.environment
+    cores = environment.get("cores") or []
+    memory = environment.get("memory_bytes")
+    parts = [str(environment.get("cpu", "unknown CPU")), f"{len(cores)} cores"]
+    if memory:
+        parts.append(f"{memory / 1e9:.1f} GB of memory")
+    described = {
+        str(description)
+        for seen in environment.get("frameworks", {}).values()
+        for name, description in seen.items()
+        if info.device != "cpu" and name.startswith("cuda")
+    }
+    parts += sorted(described)
+    return f"Device {info.device}: {', '.join(parts)}."
+
+
+def _software(info: RunInfo) -> str:
+    found: Mapping[str, Any] = info.environment.get("versions", {})
+    packages = [f"{name} {found[name]}" for name in VERSIONS if found.get(name)]
+    python = info.environment.get("python")
+    return f"Versions: {', '.join([f'Python {python}'] * bool(python) + packages)}."
+
+
+def _changed(info: RunInfo) -> str:
+    """Whether a resumed run went on with another machine or other versions."""
+    for session in info.resumed:
+        environment = session.get("environment", {})
+        for name in ("cpu", "cores", "versions"):
+            if environment.get(name) != info.environment.get(name):
+                return f" with another {name}: not all of its numbers are comparable"
+    return ""
+
+
+def _either(values: Iterable[Any]) -> str:
+    distinct = set(values)
+    return " or ".join(str(v) for v in sorted(distinct, key=lambda v: (str(type(v)), v)))

@@ -1,0 +1,93 @@
+"""A table before it is rendered: a title, a note, and values in named columns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from synthbench.report.data.metrics import METRICS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MARK = "*"  # behind a number that was measured with a warning
+
+Value = float | int | str  # a number in the frame's unit, or a word where there is none
+
+
+class Marked(float):
+    """A number that was measured with a warning; it is a number like any other."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `metric` names how its numbers are printed; a key column repeats in each part.
+
+    Columns of one `group` stay together, under one heading, where a table is split to fit.
+    """
+
+    label: str
+    metric: str | None = None
+    group: str = ""
+    is_key: bool = False
+
+    @property
+    def name(self) -> str:
+        """The heading in full, as CSV and Markdown show it."""
+        return f"{self.group} {self.label}".strip()
+
+
+def metric_column(metric: str, group: str = "", *, is_key: bool = False) -> Column:
+    """A column that is labelled as its metric is."""
+    return Column(METRICS[metric].label, metric, group, is_key)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a run: `note` says how to read it, `context` what all tables of the run share."""
+
+    name: str
+    title: str
+    note: str
+    context: tuple[str, ...]
+    columns: tuple[Column, ...]
+    rows: list[tuple[Value, ...]] = field(default_factory=list)
+
+    @property
+    def frame(self) -> pd.DataFrame:
+        """The values by full heading: numbers scaled to the metric's unit, words as they are."""
+        import pandas as pd
+
+        scaled = [tuple(map(scaled_value, self.columns, row)) for row in self.rows]
+        return pd.DataFrame(scaled, columns=[c.name for c in self.columns], dtype=object)
+
+    @property
+    def keys(self) -> list[int]:
+        """Positions of the key columns."""
+        return [i for i, column in enumerate(self.columns) if column.is_key]
+
+
+def scaled_value(column: Column, value: Value) -> Value:
+    """A number in the unit that its column shows; a word as it is."""
+    if isinstance(value, str) or column.metric is None:
+        return value
+    scale = METRICS[column.metric].scale
+    return value if scale == 1 else value * scale
+
+
+def for_reading(column: Column, value: Value) -> str:
+    """A value as people read it."""
+    scaled = scaled_value(column, value)
+    if isinstance(scaled, str):
+        return scaled
+    if not math.isfinite(scaled):
+        return "not finite"
+    text = METRICS[column.metric].format(scaled) if column.metric else str(scaled)
+    return text + MARK * isinstance(value, Marked)
+
+
+def for_machines(column: Column, value: Value) -> str:
+    """A value as CSV holds it: integers in full, others to nine significant digits."""
+    scaled = scaled_value(column, value)
+    return f"{scaled:.9g}" if isinstance(scaled, float) else str(scaled)

@@ -1,0 +1,94 @@
+"""What a picture of a run shows: a line a variant, from records alone, with nothing drawn yet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from synthbench.errors import ResultsError, UnknownNameError
+from synthbench.report.data.context import named
+from synthbench.report.data.grid import Cost, Grid, Key
+
+SHOWN = ("V", "R", "FR", "D", "D+V", "linformer", "light_conv", "dynamic_conv")
+OUT_OF_MEMORY = ("oom", "oom_predicted")
+# What stands for a run whose cells differ in more than variant, framework, mode and length.
+PREFERRED = "form=fused"
+
+
+class Point(NamedTuple):
+    """A cell's cost, in seconds or bytes; `low` and `high` bound it over several rounds."""
+
+    length: int
+    cost: float
+    low: float | None
+    high: float | None
+
+
+class Series(NamedTuple):
+    """A variant's line in one framework; `out_of_memory` is the first length that did not fit."""
+
+    variant: str
+    points: tuple[Point, ...]
+    out_of_memory: int | None
+
+
+def choose_variants(grid: Grid, setting: str, wanted: Sequence[str] = ()) -> list[str]:
+    """The variants to draw: those asked for (any notation), or a readable selection.
+
+    Raises UnknownNameError for one that the run does not have.
+    """
+    there = grid.variants(setting)
+    for text in wanted:
+        if named(text) not in there:
+            raise UnknownNameError("variant of this run", text, there)
+    if wanted:
+        return list(dict.fromkeys(map(named, wanted)))
+    return [name for name in SHOWN if name in there] or there[: len(SHOWN)]
+
+
+def choose_setting(grid: Grid, mode: str, wanted: str | None = None) -> str:
+    """The setting to draw: the one asked for, or the fused one, or the first that has numbers.
+
+    Raises UnknownNameError for one that the run does not have, ResultsError where it has no cells
+    of this mode.
+    """
+    there = [setting for setting in grid.settings() if mode in grid.modes(setting)]
+    if not there:
+        modes = " and ".join(grid.modes()) or "no"
+        raise ResultsError(
+            f"this run has no cells of mode {mode}, so there is nothing to draw; it has {modes} "
+            "cells: name another run, or another --mode"
+        )
+    if wanted is not None:
+        if wanted not in there:
+            raise UnknownNameError("setting of this run", wanted, [s for s in there if s])
+        return wanted
+    ok = {key.setting for key in grid.ids if key.mode == mode and grid.missing(key) is None}
+    first = [setting for setting in there if setting in ok] or there
+    return next((setting for setting in first if PREFERRED in setting.split()), first[0])
+
+
+def series_of(
+    grid: Grid, setting: str, variants: Sequence[str], framework: str, mode: str, cost: Cost
+) -> list[Series]:
+    """A line a variant: medians of time over the rounds, or the largest peak of them."""
+    found: list[Series] = []
+    for variant in variants:
+        keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
+        points = [point for key in keys if (point := _point(grid, key, cost))]
+        failed = [key.seq_len for key in keys if grid.missing(key) in OUT_OF_MEMORY]
+        found.append(Series(variant, tuple(points), min(failed, default=None)))
+    return [one for one in found if one.points or one.out_of_memory]
+
+
+def _point(grid: Grid, key: Key, cost: Cost) -> Point | None:
+    column = "median_seconds" if cost == "seconds" else "peak_bytes"
+    value = grid.value(key, column)
+    row = grid.cell(key)
+    if isinstance(value, str) or row is None:
+        return None
+    rounds = grid.costs(key, cost)
+    if len(rounds) < 2:
+        return Point(key.seq_len, float(value), None, None)
+    ends = (row["low_seconds"], row["high_seconds"]) if cost == "seconds" else rounds
+    return Point(key.seq_len, float(value), float(min(ends)), float(max(ends)))

@@ -1,0 +1,37 @@
+"""Every cell without numbers, and why."""
+
+from __future__ import annotations
+
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.table import Column, Table
+from synthbench.report.tables.layout import (
+    Row,
+    key_columns,
+    place,
+)
+from synthbench.report.tables.ratios import TWIN
+
+
+def outcomes(grid: Grid, context: Context) -> Table:
+    """Every cell without numbers, and why."""
+    columns = key_columns(grid, "variant", "framework", "mode")
+    columns += [Column("length", "exact_count", is_key=True)]
+    columns += [Column("outcome"), Column("rounds"), Column("reason")]
+    rows: list[Row] = []
+    for key in grid.keys:
+        word, row = grid.missing(key), grid.cell(key)
+        if word is None:
+            continue
+        reason, rounds = "no record yet", "0"
+        if row is not None:
+            own = grid.rounds[grid.rounds["id"] == row["id"]]
+            rounds = f"{(own['outcome'] == row['outcome']).sum()} of {len(own)}"
+            reason = " ".join(str(row["reason"]).split()) or "none given"
+        variant = f"{key.variant} {TWIN}" if key.replica else key.variant
+        where = place(grid, key.setting, variant, key.framework, key.mode, key.seq_len)
+        rows.append((*where, word, rounds, reason))
+    total = len(grid.keys)
+    note = f"{len(rows)} of {total} cells have no numbers." if rows else f"All {total} cells ok."
+    title = "Cells without numbers"
+    return Table("outcomes", title, note, context.shared, tuple(columns), rows)

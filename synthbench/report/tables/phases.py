@@ -1,0 +1,44 @@
+"""Build, compile, first step, steady state."""
+
+from __future__ import annotations
+
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.table import Table, Value, metric_column
+from synthbench.report.tables.break_even import break_even, has_pairs
+from synthbench.report.tables.layout import (
+    Row,
+    at_longest,
+    key_columns,
+    place,
+)
+
+PHASES = ("build_seconds", "compile_seconds", "first_step_seconds", "median_seconds")
+
+
+def phases(grid: Grid, context: Context) -> Table:
+    """Build, compile, first step and steady state at the longest length."""
+    columns = key_columns(grid, "mode", "variant")
+    paired = has_pairs(grid)
+    for framework in grid.frameworks():
+        columns += [metric_column(phase, framework) for phase in PHASES]
+        columns += [metric_column("break_even_steps", framework)] * paired
+    rows: list[Row] = []
+    for setting in grid.settings():
+        for mode in grid.modes(setting):
+            for variant in grid.variants(setting):
+                length = grid.longest(setting)
+                cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
+                values: list[Value] = []
+                for key in cells:
+                    values += [grid.value(key, phase) for phase in PHASES]
+                    values += [break_even(grid, key)] * paired
+                rows.append((*place(grid, setting, mode, variant), *values))
+    note = f"Milliseconds, at {at_longest(grid)}. steady is the median step after warm-up."
+    if paired:
+        note += (
+            " break-even: steps after which compiling has paid, compile and first step against "
+            "what each step then saves."
+        )
+    title = "Build, compile, first step, steady state"
+    return Table("phases", title, note, context.shared, tuple(columns), rows)

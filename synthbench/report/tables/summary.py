@@ -1,0 +1,53 @@
+"""One row per variant at the longest length: cost, speed, ratio to the baseline, memory."""
+
+from __future__ import annotations
+
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.table import Column, Table, Value, metric_column
+from synthbench.report.tables.layout import (
+    Row,
+    at_longest,
+    first_known,
+    key_columns,
+    place,
+)
+from synthbench.report.tables.memory import MB
+
+MODES = {
+    "train": "A train step (forward, cross-entropy, backward, Adam)",
+    "forward": "A forward pass",
+}
+
+
+def summary(grid: Grid, context: Context, *, mode: str) -> Table:
+    """A row a variant, at the longest length: cost, then speed, ratio to the baseline, memory."""
+    frameworks, baseline = grid.frameworks(), context.baseline
+    has_baseline = any(baseline in grid.variants(setting) for setting in grid.settings())
+    columns = key_columns(grid, "variant")
+    columns += [metric_column(metric, is_key=True) for metric in ("parameters", "flops")]
+    for framework in frameworks:
+        columns += [metric_column("steps_per_second", framework)]
+        columns += [Column(f"x {baseline}", "ratio", framework)] * has_baseline
+        columns += [metric_column("peak_bytes", framework)]
+    rows: list[Row] = []
+    for setting in grid.settings():
+        if mode not in grid.modes(setting):
+            continue
+        for variant in grid.variants(setting):
+            longest = grid.longest(setting)
+            cells = [Key(setting, variant, framework, mode, longest) for framework in frameworks]
+            row: list[Value] = [first_known(grid, cells, "declared_parameters")]
+            row += [first_known(grid, cells, "flops")]
+            for key in cells:
+                row += [grid.value(key, "steps_per_second")]
+                if has_baseline:
+                    row += [grid.speed_ratio(key, key._replace(variant=baseline), baseline)]
+                row += [grid.value(key, "peak_bytes")]
+            rows.append((*place(grid, setting, variant), *row))
+    ratio = f"x {baseline}: steps per second over those of {baseline}, above 1 is faster. "
+    note = f"{ratio if has_baseline else ''}FLOPs: one forward pass, by formula. {MB}"
+    title = f"{MODES[mode]}: every variant at {at_longest(grid)}"
+    if not rows:
+        note = f"This run has no cells of mode {mode}."
+    return Table(mode, title, note, context.shared, tuple(columns), rows)

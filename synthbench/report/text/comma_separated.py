@@ -1,0 +1,17 @@
+"""A table as CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from synthbench.report.data.table import Table, for_machines
+
+
+def csv_text(table: Table) -> str:
+    """A heading line and the values: numbers in the unit of their column, or words."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow([column.name for column in table.columns])
+    writer.writerows(list(map(for_machines, table.columns, row)) for row in table.rows)
+    return out.getvalue()

@@ -1,0 +1,132 @@
+"""The files below a run's `tables/`: made from its records, byte for byte the same each time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from synthbench.errors import ResultsError
+from synthbench.report.data.table import Table
+from synthbench.report.paper.tables import paper_tables
+from synthbench.report.tables.catalog import make_tables
+from synthbench.report.text.formats import FORMATS
+from synthbench.report.text.markdown import markdown_section
+from synthbench.store import Run, read_run
+
+FOLDER = "tables"
+INDEX = "README.md"
+PAPER = "paper"
+PAPER_HEAD = """# The paper's tables
+
+The tables of "Synthesizer: Rethinking Self-Attention for Transformer Models" (Tay et al., ICML
+2021, arXiv 2005.00743), ours beside theirs. `why` says what is known of a difference, "not
+explained" where nothing is; "theirs alone" is quality, after a training that no suite here makes.
+Made by `make paper-tables` from the records below `results/`; do not edit.
+
+"""
+
+
+def render(run: Run) -> dict[str, str]:
+    """Every file of a run's tables folder, name -> text."""
+    tables = make_tables(run)
+    files = {
+        f"{table.name}.{suffix}": write(table)
+        for table in tables
+        for suffix, write in FORMATS.values()
+    }
+    return {INDEX: _index(run, tables), **files}
+
+
+def write_tables(run: Run) -> Path:
+    """Write a run's tables and return their folder; other files in it are left alone.
+
+    Raises ResultsError where the folder cannot be written.
+    """
+    folder = run.path / FOLDER
+    files = render(run)
+    try:
+        folder.mkdir(exist_ok=True)
+        for name, text in files.items():
+            (folder / name).write_bytes(text.encode())
+    except OSError as error:
+        raise ResultsError(
+            f"cannot write tables to {folder}: {error.strerror}; check its permissions and the "
+            "space on the disk"
+        ) from error
+    return folder
+
+
+def check(run_dir: str | Path) -> list[str]:
+    """What differs between a run's tables folder and its records: a line for each file."""
+    run = read_run(Path(run_dir))
+    return differences(run.path / FOLDER, render(run))
+
+
+def differences(folder: Path, files: Mapping[str, str]) -> list[str]:
+    """What differs between a folder and the files that should be in it: a line for each."""
+    present = _present(folder)
+    problems = [f"{folder / name}: missing" for name in sorted(files.keys() - present)]
+    problems += [
+        f"{folder / name}: belongs to no table; remove it"
+        for name in sorted(present - files.keys())
+    ]
+    problems += [
+        f"{folder / name}: differs from what the records give"
+        for name in sorted(files.keys() & present)
+        if _content(folder / name) != files[name].encode()
+    ]
+    return problems
+
+
+def render_paper(results: Path) -> dict[str, str]:
+    """Every file of the paper's tables with ours beside them, name -> text; INDEX holds all."""
+    made = paper_tables(results)
+    files = {f"{t.name}.{suffix}": write(t) for t in made for suffix, write in FORMATS.values()}
+    return {INDEX: PAPER_HEAD + "\n".join(map(markdown_section, made)), **files}
+
+
+def write_paper(results: Path, page: Path | None = None) -> Path:
+    """Write the paper's tables below `results`, and all on one `page`; return their folder.
+
+    Raises ResultsError where they cannot be written.
+    """
+    folder = results / PAPER
+    files = render_paper(results)
+    targets = {folder / name: text for name, text in files.items()}
+    if page is not None:
+        targets[page] = files[INDEX]
+    for path, text in targets.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.encode())
+        except OSError as error:
+            raise ResultsError(
+                f"cannot write {path}: {error.strerror}; check its permissions and the space on "
+                "the disk"
+            ) from error
+    return folder
+
+
+def check_paper(results: Path) -> list[str]:
+    """What differs between the paper's tables below `results` and the records; none without."""
+    folder = results / PAPER
+    return differences(folder, render_paper(results)) if folder.is_dir() else []
+
+
+def _index(run: Run, tables: list[Table]) -> str:
+    """All tables on one page; the context, which they share, stands at its head."""
+    head = [f"# {run.info.suite} on {run.info.device}", ""]
+    head += [f"{line}  " for line in tables[0].context]
+    head += ["", "Made from `records.jsonl` by `synthbench tables`; do not edit.", ""]
+    return "\n".join(head) + "\n" + "\n".join(map(markdown_section, tables))
+
+
+def _present(folder: Path) -> set[str]:
+    try:
+        return {path.name for path in folder.iterdir()} if folder.is_dir() else set()
+    except OSError as error:
+        raise ResultsError(f"cannot read {folder}: {error.strerror}") from error
+
+
+def _content(path: Path) -> bytes:
+    return path.read_bytes() if path.is_file() else b""

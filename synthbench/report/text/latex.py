@@ -1,0 +1,35 @@
+"""A table as LaTeX."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from synthbench.report.data.table import Table
+from synthbench.report.text.layout import readable, tabulated
+
+
+def latex(table: Table) -> str:
+    """A tabular with booktabs rules, to be put into a table environment; notes as comments."""
+    comments = [
+        f"% {line}"
+        for line in (table.title, table.note, *table.context, r"needs \usepackage{booktabs}")
+    ]
+    labels = [column.label for column in table.columns]
+    lines = tabulated(table, labels, readable(table), "latex_booktabs").splitlines()
+    if any(column.group for column in table.columns):
+        below_toprule = lines.index(r"\toprule") + 1
+        lines[below_toprule:below_toprule] = _latex_groups(table)
+    body = "\n".join(lines).replace("±", r"$\pm$")
+    return "\n".join([*comments, body]) + "\n"
+
+
+def _latex_groups(table: Table) -> list[str]:
+    """The line of group headings, and the rule under each."""
+    headings, rules, first = [], [], 1
+    for group, members in groupby(table.columns, key=lambda column: column.group):
+        count = len(list(members))
+        headings.append(rf"\multicolumn{{{count}}}{{c}}{{{group}}}")
+        if group:
+            rules.append(rf"\cmidrule(lr){{{first}-{first + count - 1}}}")
+        first += count
+    return [" & ".join(headings) + r" \\", " ".join(rules)]

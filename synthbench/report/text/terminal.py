@@ -1,0 +1,86 @@
+"""A table on a terminal: split into parts, each with the key columns, where it is too wide."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from synthbench.report.data.table import Column, Table, for_reading
+from synthbench.report.text.layout import is_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+PADDING = 2  # blanks between columns
+LONGEST_TEXT = 60  # wider text wraps
+
+
+def print_tables(console: Console, tables: Sequence[Table]) -> None:
+    """Print tables one below the other, and once, at the end, the context that they share."""
+    for table in tables:
+        print_table(console, table)
+    for line in tables[0].context if tables else ():
+        console.print(line, style="dim", markup=False, highlight=False)
+
+
+def print_table(console: Console, table: Table) -> None:
+    """Print title, values and note, no wider than the console where the key columns allow it."""
+    console.print(table.title, style="bold", markup=False, highlight=False)
+    cells = [list(map(for_reading, table.columns, row)) for row in table.rows]
+    if cells:
+        for part in parts(table.columns, cells, console.width):
+            _print_part(console, table, cells, part)
+    console.print(table.note, style="dim", markup=False, highlight=False)
+    console.print()
+
+
+def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
+    """Positions of the columns of each part; groups stay whole, key columns come in each part."""
+    widths = [
+        min(max(map(len, (column.label, *column.group.split(), *texts))), LONGEST_TEXT)
+        for column, texts in zip(columns, zip(*cells, strict=True), strict=True)
+    ]
+    keys = [i for i, column in enumerate(columns) if column.is_key]
+    others = [i for i, column in enumerate(columns) if not column.is_key]
+    blocks = [
+        list(block)
+        for _, block in groupby(others, key=lambda i: columns[i].group or columns[i].name)
+    ]
+    found: list[list[int]] = []
+    for block in blocks:
+        together = [*(found[-1] if found else keys), *block]
+        if found and sum(widths[i] + PADDING for i in together) <= width:
+            found[-1] = together
+        else:
+            found.append([*keys, *block])
+    return found or [keys]
+
+
+def _print_part(
+    console: Console, table: Table, cells: Sequence[Sequence[str]], part: Sequence[int]
+) -> None:
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    shown = RichTable(box=None, padding=(0, PADDING, 0, 0), pad_edge=False, header_style="bold")
+    previous = None
+    longest = {i: max(len(row[i]) for row in cells) for i in part}
+    fits = sum(width + PADDING for width in longest.values()) <= console.width
+    for i in part:
+        column = table.columns[i]
+        wraps = is_text(column) and not column.is_key and not fits
+        starts_group = column.group and column.group != previous
+        previous = column.group
+        heading = [*column.group.split(), column.label] if starts_group else [column.label]
+        shown.add_column(
+            Text("\n".join(heading)),
+            justify="left" if is_text(column) else "right",
+            vertical="bottom",
+            no_wrap=longest[i] <= LONGEST_TEXT and not wraps,
+            overflow="fold",
+        )
+    for row in cells:
+        shown.add_row(*(Text(row[i]) for i in part))
+    console.print(shown)
+    console.print()
