@@ -167,8 +167,7 @@ def test_a_cell_of_it_passes_the_check_before_timing(
     mixers: dict[str, type[Mixer]], framework: str, kind: str, name: str, dtype: str
 ) -> None:
     stack = {} if kind == "mixer" else {"feed_forward": 8, "vocabulary": 9}
-    cell = Cell.model_validate(
-        {
+    cell = Cell.from_flat(**{
             "variant": canonical(name), "framework": framework, "mode": "train", "model": kind,
             "seq_len": 8, "batch": 2, "d_model": 16, "heads": 4, "max_len": 8, "dtype": dtype,
             "compile": "eager" if framework == "torch" else "compiled", **stack,
@@ -213,7 +212,7 @@ def test_the_formula_stands_beside_what_is_traced(
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     traced = {}
     for name in NAMES:
-        model = Model("mixer", parse(name), sizes)
+        model = Model.of("mixer", parse(name), sizes)
         batch = random_batch(model, batch=3, seq_len=9)
         start = start_values(model.parameters())
         step = backend_of(framework).build(model, start, setting, "forward", batch)

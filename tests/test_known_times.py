@@ -69,7 +69,7 @@ def test_a_known_sleep_is_the_median_within_two_percent(
 def test_a_step_that_returns_before_its_work_is_done_is_waited_for() -> None:
     backend = cast(Backend, importlib.import_module(BACKENDS["jax"]))
     size = 256
-    model = Model("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
+    model = Model.of("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
     batch = Batch(np.full((4, size, size), 1 / size, np.float32), np.zeros((4, size), np.int64))
     step = backend.build(model, {}, Setting(), "forward", batch)
     step.compile()

@@ -108,7 +108,7 @@ class OneStack(Blocks):
         (stack,) = model.stacks
         others = model.embedding_parameters() | model.label_parameters()
         super().__init__(model, stack, form, dtype, others)
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
 
     def __call__(self, tokens: Array, padding_mask: Array | None = None) -> Array:
         p = self.tensors()
@@ -124,7 +124,7 @@ class TwoStacks(Declared):
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
         super().__init__(model.embedding_parameters(), dtype)
         self.split = model.split
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
         encoder, decoder = model.stacks
         self.encoder = Blocks(model, encoder, form, dtype)
         self.decoder = Blocks(model, decoder, form, dtype)

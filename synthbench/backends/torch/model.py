@@ -111,7 +111,7 @@ class OneStack(Blocks):
         (stack,) = model.stacks
         others = model.embedding_parameters() | model.label_parameters()
         super().__init__(model, stack, form, others, **factory)
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
 
     def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         p = self.tensors()
@@ -127,7 +127,7 @@ class TwoStacks(Declared):
     def __init__(self, model: Model, form: str, **factory: Any) -> None:
         super().__init__(model.embedding_parameters(), **factory)
         self.split = model.split
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
         encoder, decoder = model.stacks
         self.encoder = Blocks(model, encoder, form, **factory)
         self.decoder = Blocks(model, decoder, form, **factory)
