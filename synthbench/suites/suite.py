@@ -1,4 +1,4 @@
-"""Suite files: YAML -> Suite; a message about a mistake names the file, the key and what is allowed."""
+"""Suite files: YAML -> Suite; a message about a mistake names file, key and what is allowed."""
 
 from __future__ import annotations
 

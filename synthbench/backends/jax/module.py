@@ -12,7 +12,12 @@ from flax import nnx
 from synthbench.backends.base import check_declared
 from synthbench.mixers.base import Array, Parameter
 
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float64": jnp.float64}
+DTYPES = {
+    "float32": jnp.float32,
+    "bfloat16": jnp.bfloat16,
+    "float16": jnp.float16,
+    "float64": jnp.float64,
+}
 
 Forward = Callable[[dict[str, jax.Array], jax.Array, jax.Array | None, bool], jax.Array]
 

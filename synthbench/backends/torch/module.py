@@ -12,7 +12,12 @@ from torch import Tensor, nn
 from synthbench.backends.base import check_declared
 from synthbench.mixers.base import Array, Parameter
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
 
 Forward = Callable[[dict[str, Tensor], Tensor, Tensor | None, bool], Tensor]
 
