@@ -10,7 +10,7 @@ Synthesizer, section 3.2 and eq. 8: a mixture is a sum of logits inside one soft
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -54,6 +54,14 @@ class Component:
         self, p: Tensors, x: Array, sizes: Sizes, *, padding_mask: Array | None, causal: bool
     ) -> Array:
         """Logits [B or 1, H, L, L], cut to the length of x."""
+        raise NotImplementedError
+
+    def torch(self, sizes: Sizes) -> Any:
+        """A function (p, x, padding_mask, causal) -> logits [B or 1, H, L, L], in PyTorch."""
+        raise NotImplementedError
+
+    def jax(self, sizes: Sizes) -> Any:
+        """A function (p, x, padding_mask, causal) -> logits [B or 1, H, L, L], in JAX."""
         raise NotImplementedError
 
 

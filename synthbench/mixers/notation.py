@@ -175,9 +175,10 @@ class _Parser:
                 f"is none; write its own options as {mixer.name}(...)"
             )
         if len(parts) > 1:
+            addends = catalog.known_components()
             raise NotationError(
                 f"{self.whole}: {mixer.name} is a whole mixer and cannot stand in a sum; "
-                f"these can: {', '.join(c.label or n for n, c in catalog.COMPONENTS.items())}"
+                f"these can: {', '.join(cls.label or n for n, cls in addends.items())}"
             )
         return mixer
 
