@@ -6,8 +6,8 @@ from typing import Any
 
 from synthbench import registry
 from synthbench.errors import NotationError
-from synthbench.mixers.attention import Component
 from synthbench.mixers.base import Mixer
+from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
 from synthbench.mixers.dense import Dense
 from synthbench.mixers.dot_product import DotProduct

@@ -20,8 +20,9 @@ from typing import Any
 
 from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.mixers import catalog
-from synthbench.mixers.attention import Attention, Component
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
+from synthbench.mixers.component import Component
 
 TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
