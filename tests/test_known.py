@@ -23,6 +23,7 @@ from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 
 PLUGIN = "tests.plugins.known"
 FRAMEWORKS = tuple(BACKENDS)
@@ -36,11 +37,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Iterator[None]:
     """The known mixers, in the catalogue for this module only."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    yield
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        catalog.load_plugin(PLUGIN)
+        yield
 
 
 def built(framework: str, variant: str, mode: str) -> Step:
