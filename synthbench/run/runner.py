@@ -11,7 +11,7 @@ from pathlib import Path
 from synthbench.record import Machine, Record, RunInfo, latest
 from synthbench.run.cell_runner import SETTLED, now, record_of
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.executors.local import Local
+from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.job import Reply
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import add_machine, continue_run, require_own
@@ -48,7 +48,7 @@ def run_plan(
     measured and returns with `interrupted`. Raises ResultsError where the folder cannot be used;
     without `resume`, also where it is not empty.
     """
-    run_dir, executor = Path(run_dir), executor or Local()
+    run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
     if resume:
         require_own(plan, run_dir)

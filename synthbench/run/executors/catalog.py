@@ -5,10 +5,10 @@ from __future__ import annotations
 from synthbench.errors import NotationError
 from synthbench.registry import Registry
 from synthbench.run.executors.base import Executor
-from synthbench.run.executors.local import Local
+from synthbench.run.executors.local import LocalExecutor
 
 EXECUTORS: dict[str, type[Executor]] = {
-    "local": Local,
+    "local": LocalExecutor,
 }
 
 

@@ -15,7 +15,7 @@ from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
 
-class Local(Executor):
+class LocalExecutor(Executor):
     """A host process per framework, a child process per cell, rounds over all shards."""
 
     name: ClassVar[str] = "local"
