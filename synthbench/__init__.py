@@ -1,4 +1,4 @@
-"""synthbench: what a replacement of self-attention costs, in PyTorch and in JAX.
+"""synthbench: what a replacement for self-attention costs, in PyTorch and in JAX.
 
     import synthbench
 
@@ -6,7 +6,7 @@
     y = synthbench.apply("FR(rank=32)+V", parameters, x, heads=8, max_len=256, framework="jax")
     synthbench.cost("FR(rank=32)+V", batch=1, seq_len=256, d_model=512, heads=8, max_len=256)
 
-A baseline of your own is one subclass of `synthbench.Mixer`: see docs/adding_a_mixer.md.
+To add a baseline, subclass `synthbench.Mixer`: see docs/adding_a_mixer.md.
 """
 
 from importlib import import_module

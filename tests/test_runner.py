@@ -131,7 +131,7 @@ def test_the_suite_finishes_whatever_its_cells_do(
     ("variant", "outcome", "reason"),
     [
         ("allocator(megabytes=4000)", "oom", "MemoryError"),
-        ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
+        ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
         ("looper", "timeout", "ended after 3 s while predicting memory"),
         ("killed", "crashed", "killed by SIGKILL"),
         ("exiter", "crashed", "exit code 3"),
@@ -225,7 +225,7 @@ def jax_ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
         ("allocator", "ok", ""),
         ("printer", "ok", ""),
         ("allocator(megabytes=4000)", "oom", "while running the first steps: "),
-        ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
+        ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
         ("looper", "timeout", "ended after 3 s while running the first steps"),
         ("killed", "crashed", "killed by SIGKILL while running the first steps"),
         ("exiter", "crashed", "ended with exit code 3 while running the first steps"),
@@ -465,7 +465,7 @@ def test_functions_are_called_in_children_of_one_host() -> None:
             host.call("os:abort", {})
         with pytest.raises(SynthbenchError, match=r"timeout: .*ended after 0\.2 s"):
             host.call(f"{PLUGIN}:doze", {}, 0.2)
-        with pytest.raises(SynthbenchError, match="names no function"):
+        with pytest.raises(SynthbenchError, match="is not a function"):
             host.call("os:nothing", {})
     assert call_in_child("torch", f"{PLUGIN}:answer", {"number": 3})["doubled"] == 6
 

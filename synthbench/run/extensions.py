@@ -32,6 +32,6 @@ def register(cls: type[Any]) -> type[Any]:
 def load_plugin(module_name: str) -> list[type[Any]]:
     """Import a module (from the working directory too) and register every class it defines.
 
-    Raises SynthbenchError where it cannot be imported or defines nothing of any kind.
+    Raises SynthbenchError if it cannot be imported or defines no extension.
     """
     return registry.load_plugin(module_name, REGISTRIES)

@@ -44,9 +44,9 @@ def run_plan(
     """Measure every cell of a plan into a run's folder.
 
     A framework that is not installed, or does not see the device, is reported to the observer and
-    listed in Summary.missing; where none is left, nothing is written. Ctrl-C keeps what was
-    measured and returns with `interrupted`. Raises ResultsError where the folder cannot be used;
-    without `resume`, also where it is not empty.
+    listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was
+    measured and returns with `interrupted`. Raises ResultsError if the folder cannot be used;
+    without `resume`, also if it is not empty.
     """
     run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()

@@ -56,7 +56,7 @@ class TaskContext:
         self.report(name, self.measured)
 
     def require_memory(self, plan: MemoryPlan) -> None:
-        """Store a predicted peak; raises TooLargeError where it is more than may be taken."""
+        """Store a predicted peak; raises TooLargeError if it is more than available."""
         self.measured.predicted_memory = PredictedMemory(
             bytes=plan.peak_bytes, tool=plan.tool, available=self.available_memory
         )
@@ -70,7 +70,7 @@ class Task:
 
     A subclass is a frozen dataclass whose fields are its options, each with a default. It sets
     `name` and defines `run`. The harness checks parity before it, limits its memory and time, and
-    turns whatever it raises into an outcome.
+    turns anything it raises into an outcome.
     """
 
     name: ClassVar[str]
@@ -79,7 +79,7 @@ class Task:
     modes: ClassVar[tuple[Mode, ...]] = ("forward", "train")
 
     def check(self, cell: Cell) -> None:
-        """Raise ShapeError or UnsupportedError where this task cannot do such a cell."""
+        """Raise ShapeError or UnsupportedError if this task cannot do such a cell."""
 
     def check_parity(self, backend: Backend, cell: Cell) -> Parity:
         """Compare the cell's code with the reference on a small input, before anything runs."""
@@ -91,7 +91,7 @@ class Task:
 
 
 def require_mode(task: Task, cell: Cell) -> None:
-    """Raise UnsupportedError where a task has no such mode."""
+    """Raise UnsupportedError if a task does not have this mode."""
     if cell.mode not in task.modes:
         raise UnsupportedError(
             f"task {task.name} has no mode {cell.mode}; use {' or '.join(task.modes)}"

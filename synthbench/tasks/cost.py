@@ -32,11 +32,11 @@ from synthbench.tasks.base import Task, TaskContext
 
 T = TypeVar("T")
 
-# Below this a step may find room in pages it has already.
+# A smaller rise may fit into pages that the process has already.
 SMALLEST_RISE_BYTES = 2**20
 
-# How often the peak of a step may lie in address space when what it frees is kept: the holes that
-# small buffers leave are too small for the large ones, and are filled by others later.
+# Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
+# leave are too small for large ones, which then need new space.
 ROOM_FOR_KEPT = 3
 
 UNSTABLE = "the time of a step still changed from the first sample to the last"
@@ -123,11 +123,11 @@ class Cost(Task):
 
 
 def time_step(context: TaskContext, step: Step, second_seconds: float) -> tuple[SteadyState, bool]:
-    """Time the steady state; also whether freed memory stayed with the process meanwhile."""
+    """Time the steady state; also whether the process kept freed memory during that time."""
     measure, measured = context.measure, context.measured
     assert measured.memory is not None
     if keeps_memory := keep_freed_memory():
-        # A buffer that no longer fits where the last step's was is made beside it.
+        # A buffer that does not fit into a gap left by an earlier one needs new address space.
         raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
     monitor = InterferenceMonitor(context.cell.device)
     steady = time_steps(
@@ -159,8 +159,8 @@ def measure_memory(
 ) -> float:
     """Run one step, fill in `memory`, and return its seconds.
 
-    It must not be the first: that one makes what is made once (optimizer state, thread pools).
-    Raises ImplausibleError for a peak that reads zero.
+    It must not be the first step, which also creates optimizer state and thread pools. Raises
+    ImplausibleError for a peak of zero.
     """
     held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
     step.reset_device_peak()
@@ -191,7 +191,7 @@ def measure_memory(
 def count(step: Step, context: TaskContext) -> list[str]:
     """Fill in FLOPs and the memory plan, last since they allocate; notes on what failed.
 
-    A count that fails takes nothing from what was measured.
+    A count that fails does not affect what was measured.
     """
     notes: list[str] = []
     measured = context.measured

@@ -80,5 +80,5 @@ def example(model: Model, batch: int, seq_len: int, seed: int, step: int) -> tup
         return source, np.roll(source, DISTANCE, axis=1)
     length = model.target_len or seq_len
     target = np.resize(source[:, ::-1].T, (length, batch)).T
-    told = np.concatenate([np.zeros((batch, 1), dtype=np.int64), target[:, :-1]], axis=1)
-    return np.concatenate([source, told], axis=1), target
+    shifted = np.concatenate([np.zeros((batch, 1), dtype=np.int64), target[:, :-1]], axis=1)
+    return np.concatenate([source, shifted], axis=1), target
