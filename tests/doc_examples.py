@@ -1,4 +1,4 @@
-"""Example rows in docs/tables.md, made from the records of a committed run.
+"""Example rows in the documentation, made from the records of a committed run.
 
 A block names its run, its table, the rows by their first columns, and (optionally) the columns to
 show beside the key columns:
@@ -21,7 +21,7 @@ from synthbench.report.text.markdown import markdown
 from synthbench.store import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGE = ROOT / "docs" / "tables.md"
+PAGES = (ROOT / "docs" / "tables.md", ROOT / "docs" / "quickstart.md")
 EXAMPLE = re.compile(
     r"<!-- example: (?P<run>\S+) (?P<table>\w+) \| (?P<rows>[^|]*?)(?: \| (?P<columns>[^|]*?))? -->"
     r"\n\n(?P<body>.*?)\n\n<!-- end of example -->",
@@ -69,4 +69,5 @@ def rewritten(page: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(rewritten(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(rewritten(page.read_text(encoding="utf-8")), encoding="utf-8")

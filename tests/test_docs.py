@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
 
 import synthbench
+from synthbench.mixers import catalog
+from synthbench.mixers.notation import canonical
 from synthbench.record import Outcome
 from synthbench.report.data import grid
 from synthbench.report.tables import break_even, scaling, utilisation
 from synthbench.report.tables.catalog import TABLES
+from synthbench.suites.plan import make_plan
+from synthbench.suites.suite import load_suite
 from tests import doc_examples
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -143,9 +149,15 @@ def test_each_word_in_a_cell_is_explained(word: str) -> None:
     assert f"`{word}`" in text("docs/tables.md")
 
 
-def test_the_example_rows_are_those_of_the_records() -> None:
-    examples = list(doc_examples.EXAMPLE.finditer(text("docs/tables.md")))
+def test_each_table_has_an_example() -> None:
+    examples = doc_examples.EXAMPLE.finditer(text("docs/tables.md"))
     assert {example["table"] for example in examples} == set(TABLES) - {"outcomes"}
+
+
+@pytest.mark.parametrize("page", doc_examples.PAGES, ids=lambda page: page.name)
+def test_the_example_rows_are_those_of_the_records(page: Path) -> None:
+    examples = list(doc_examples.EXAMPLE.finditer(page.read_text(encoding="utf-8")))
+    assert examples
     for example in examples:
         assert example["body"] == doc_examples.rendered(example), (
             f"the example of table {example['table']} is not what its records give; "
@@ -179,6 +191,47 @@ def test_the_examples_of_the_api_run(tmp_path: Path, monkeypatch: pytest.MonkeyP
             exec(compile(code, f"docs/api.md, {heading}", "exec"), names)
             ran.append(heading)
     assert set(ran) == set(synthbench.__all__)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the reader of the quickstart has saved its files."""
+    for name, language in (("first.yaml", "yaml"), ("my_mixers.py", "python")):
+        block = re.search(rf"```{language}\n(.*?)```", text("docs/quickstart.md"), re.DOTALL)
+        assert block is not None
+        (tmp_path / name).write_text(block[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_mixers", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("registry", "reader")
+def test_the_mixer_of_the_quickstart_can_be_measured() -> None:
+    catalog.load_plugin("my_mixers")
+    variants = ["V", "FR(rank=32)", "linformer(rank=32)", "average"]
+    plan = make_plan(load_suite("first.yaml"), "cpu", None, variants, None)
+    assert {cell.variant for cell in plan.cells} == set(map(canonical, variants))
+    sizes: dict[str, Any] = {"heads": 4, "max_len": 12}
+    parameters = synthbench.initialize("average", d_model=32, **sizes)
+    x = np.random.default_rng(0).standard_normal((2, 9, 32))
+    mask = np.arange(9) < np.array([[9], [4]])
+    outputs = [
+        synthbench.apply("average", parameters, x, framework=name, padding_mask=mask, **sizes)
+        for name in ("numpy", "torch", "jax")
+    ]
+    for y in outputs[1:]:
+        np.testing.assert_allclose(y[mask], outputs[0][mask], rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(
+    "torch_module" not in synthbench.__all__, reason="this version has no torch_module"
+)
+def test_the_model_of_the_quickstart_trains() -> None:
+    code = re.findall(r"```python\n(.*?)```", text("docs/quickstart.md"), re.DOTALL)[-1]
+    names: dict[str, Any] = {"__name__": "quickstart"}
+    exec(compile(code, "docs/quickstart.md", "exec"), names)
+    assert np.isfinite(names["loss"].item())
 
 
 def test_the_hooks_run_what_make_test_runs() -> None:
