@@ -17,12 +17,14 @@ if TYPE_CHECKING:
     from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
     from synthbench.mixers.base import Cost, Mixer, Parameter
     from synthbench.mixers.catalog import register
+    from synthbench.mixers.component import Component
     from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
     from synthbench.mixers.sizes import Sizes
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Component",
     "Constant",
     "Cost",
     "Mixer",
@@ -46,6 +48,7 @@ _HOMES = {
     "api": ("apply", "cost", "initialize", "load_results", "register"),
     "errors": ("ShapeError", "SynthbenchError", "UnsupportedError"),
     "mixers.base": ("Cost", "Mixer", "Parameter", "Sizes"),
+    "mixers.component": ("Component",),
     "mixers.initializers": ("Constant", "Normal", "Uniform", "xavier"),
 }
 

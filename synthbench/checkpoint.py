@@ -47,7 +47,7 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
     if held != declared:
         names = sorted(name for name in declared | held if declared.get(name) != held.get(name))
         raise ResultsError(
-            f"{path}: {', '.join(names[:3])}: not as its model ({cell.variant}, {cell.model}) "
+            f"{path}: {', '.join(names[:3])}: not as its model ({cell.variant}, {cell.model.kind}) "
             "declares it"
         )
     return cell, arrays

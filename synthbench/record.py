@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from synthbench.suites.cell import Cell
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Outcome = Literal["ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined"]
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Bytes = NonNegativeInt
+Error = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0)]
 
 
 class Timing(BaseModel):
@@ -18,15 +25,15 @@ class Timing(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    build_seconds: float
-    compile_seconds: float
-    first_step_seconds: float
-    warmup_steps: int
-    samples: list[float]  # seconds of each steady-state step, in order
+    build_seconds: Seconds
+    compile_seconds: Seconds
+    first_step_seconds: Seconds
+    warmup_steps: NonNegativeInt
+    samples: list[Seconds]  # seconds of each steady-state step, in order
     clock: str  # how a step was timed, e.g. "perf_counter, waited"
-    precision_reached: float | None = None  # half of the median's 95% interval, over the median
+    precision_reached: Share | None = None  # half of the median's 95% interval, over the median
     stable: bool | None = None  # whether no trend is left in the samples
-    dispatch_seconds: float | None = None  # of the smallest step there can be, in the same process
+    dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
     keeps_memory: bool | None = None  # whether freed memory stayed with the process meanwhile
 
 
@@ -35,11 +42,11 @@ class Flops(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    formula: int | None  # one forward pass of the whole model; None where a mixer gives no formula
-    traced: int | None
+    formula: NonNegativeInt | None  # one forward pass of the model; None without a formula
+    traced: NonNegativeInt | None
     traced_tool: str | None
     uncounted: dict[str, int] = {}  # operations the tool did not know -> times met
-    compiler: float | None = None
+    compiler: Share | None = None
 
 
 class Memory(BaseModel):
@@ -47,12 +54,12 @@ class Memory(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    parameters: int
-    optimizer: int
-    batch: int
-    peak: int
+    parameters: Bytes
+    optimizer: Bytes
+    batch: Bytes
+    peak: Bytes
     method: str  # how `peak` was taken
-    planned: int | None = None
+    planned: Bytes | None = None
     planned_tool: str | None = None
 
 
@@ -61,9 +68,9 @@ class PredictedMemory(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    bytes: int  # as Memory.peak
+    bytes: Bytes  # as Memory.peak
     tool: str  # what predicted it
-    available: int | None = None
+    available: Bytes | None = None
     """What was there for it; None: not looked at, the cell is run in any case."""
 
 
@@ -73,11 +80,11 @@ class Parity(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     against: str  # "numpy" or "none: the mixer gives no reference"
-    forward: float | None
-    gradient: float | None
-    tolerance: float
-    gradient_tolerance: float | None = None
-    choices: list[str] = []  # kernels that were checked
+    forward: Error | None
+    gradient: Error | None
+    tolerance: Error
+    gradient_tolerance: Error | None = None
+    kernels: list[str] = []  # that were checked
     passed: bool
 
 
@@ -87,15 +94,16 @@ class Measurements(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     form: str | None = None  # of the mixer, as built; None for a plug-in's own
-    choices: list[str] = []  # kernels that this form chose for this device and these shapes
-    parameters: int | None = None  # counted by the framework
-    constants: int | None = None
-    declared_parameters: int | None = None  # from the declaration
+    kernels: list[str] = []  # that this form used for this device and these shapes
+    parameters: NonNegativeInt | None = None  # counted by the framework
+    constants: NonNegativeInt | None = None
+    declared_parameters: NonNegativeInt | None = None  # from the declaration
     parity: Parity | None = None
     timing: Timing | None = None
     flops: Flops | None = None
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None
+    values: dict[str, float | None] = {}  # of a task that measures something else: metric -> value
     warnings: list[str] = []  # what disturbed the steady state; the numbers stand all the same
 
 
@@ -106,14 +114,27 @@ class Record(BaseModel):
 
     schema_version: int = SCHEMA_VERSION
     id: str  # the cell's id
-    round: int = 0
+    round: NonNegativeInt = 0
+    attempt: NonNegativeInt = 0  # counts up where a cell of a round is measured again
     cell: Cell
     outcome: Outcome
     reason: str = ""
     measurements: Measurements = Measurements()
+    machine: str = ""  # which machine of run.json measured it; empty: nothing was measured
     started: str  # ISO 8601, UTC
-    wall_seconds: float
-    host: dict[str, Any] = {}  # child process facts: threads, cpus, pid
+    wall_seconds: Seconds
+    host: dict[str, Any] = {}  # child process facts: threads, cores, pid
+
+    @model_validator(mode="after")
+    def _id_is_that_of_the_cell(self) -> Record:
+        if self.id != self.cell.id:
+            raise ValueError(f"id {self.id} is not that of its cell, which is {self.cell.id}")
+        return self
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Which measurement this is: cell, round, attempt."""
+        return self.id, self.round, self.attempt
 
 
 class Ceiling(BaseModel):
@@ -124,12 +145,22 @@ class Ceiling(BaseModel):
     framework: str
     dtype: str
     device: str
-    flops_per_second: float  # of square matrix products, 2 FLOPs a multiply-accumulate
-    matrix_size: int  # where that rate was reached
-    bytes_per_second: float  # of a copy, bytes read plus bytes written
+    flops_per_second: Rate  # of square matrix products, 2 FLOPs a multiply-accumulate
+    matrix_size: PositiveInt  # where that rate was reached
+    bytes_per_second: Rate  # of a copy, bytes read plus bytes written
     threads: int | None = None  # of the measuring process
-    seconds: float  # that the measuring took
+    seconds: Seconds  # that the measuring took
     warnings: list[str] = []  # what disturbed it: the device may give more than was measured
+
+
+class Machine(BaseModel):
+    """A machine that measured cells of a run: what it is, and what it gives at best."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str  # the same for the same machine, made of what it is; tells no host name
+    environment: dict[str, Any] = {}
+    ceilings: list[Ceiling] = []
 
 
 class RunInfo(BaseModel):
@@ -141,9 +172,29 @@ class RunInfo(BaseModel):
     suite: str  # its name
     settings: dict[str, Any]  # the suite's content for this kind of device
     device: str
+    executor: str = "local"
     plugins: list[str] = []
-    environment: dict[str, Any] = {}
-    ceilings: list[Ceiling] = []
+    machines: list[Machine] = []  # in the order in which they began to measure
     started: str  # ISO 8601, UTC
     finished: str | None = None  # None: not yet, or interrupted
-    resumed: list[dict[str, Any]] = []  # when, and in which environment
+    resumed: list[dict[str, Any]] = []  # when, and what was different then
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The environment of the first machine; empty where none has measured yet."""
+        return self.machines[0].environment if self.machines else {}
+
+    @property
+    def ceilings(self) -> list[Ceiling]:
+        """The ceilings of all machines."""
+        return [ceiling for machine in self.machines for ceiling in machine.ceilings]
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """The records that count: of each cell and round the last attempt, in order of appearance."""
+    found: dict[tuple[str, int], Record] = {}
+    for record in records:
+        known = found.get((record.id, record.round))
+        if known is None or record.attempt >= known.attempt:
+            found[record.id, record.round] = record
+    return list(found.values())

@@ -91,24 +91,37 @@ def append_record(run_dir: Path, record: Record) -> None:
 
 
 def read_run(run_dir: Path) -> Run:
-    """Read a run; damaged lines are listed, never raised. Raises ResultsError if it is no run."""
+    """Read a run; damaged lines are listed, never raised.
+
+    Raises ResultsError where it is not a run, was written by another schema, or holds the same
+    measurement twice.
+    """
     info = read_info(run_dir)
     path = run_dir / RECORDS
     with _explained("read", path):
         content = path.read_bytes() if path.exists() else b""
     records: list[Record] = []
     damaged: list[Damage] = []
+    lines: dict[tuple[str, int, int], int] = {}
     for number, line in enumerate(content.split(b"\n"), start=1):
         if not line.strip():
             continue
         try:
             raw = json.loads(line)
             _require_known_schema(raw, path)
-            records.append(Record.model_validate(raw))
+            record = Record.model_validate(raw)
         except ValidationError as error:
             damaged.append(Damage(number, _first_problem(error), line))
+            continue
         except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
             damaged.append(Damage(number, str(error), line))
+            continue
+        if (first := lines.setdefault(record.key, number)) != number:
+            raise ResultsError(
+                f"{path}: lines {first} and {number} are both round {record.round} of cell "
+                f"{record.id}; each may be there once: remove one of the two lines"
+            )
+        records.append(record)
     return Run(run_dir, info, records, damaged)
 
 
@@ -199,11 +212,17 @@ def _first_problem(error: ValidationError) -> str:
 
 def _require_known_schema(raw: Any, path: Path) -> None:
     version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if isinstance(version, int) and version > SCHEMA_VERSION:
+    if not isinstance(version, int) or version == SCHEMA_VERSION:
+        return
+    if version > SCHEMA_VERSION:
         raise ResultsError(
-            f"{path} was written by a newer synthbench (schema {version}; this one reads up to "
+            f"{path} was written by a newer synthbench (schema {version}; this one reads "
             f"{SCHEMA_VERSION}); update synthbench to read it"
         )
+    raise ResultsError(
+        f"{path} was written by an older synthbench (schema {version}; this one reads "
+        f"{SCHEMA_VERSION}); measure it again, or read it with the version that wrote it"
+    )
 
 
 def _replace(path: Path, content: bytes) -> None:
@@ -224,7 +243,9 @@ def _explained(action: str, path: Path) -> Iterator[None]:
     except OSError as error:
         advice = "check that the path and its permissions are right"
         if action != "read":
-            advice = "give a folder you may write to with --out, or mend its permissions or space"
+            advice = (
+                "give a folder you may write to with --out, or fix its permissions or disk space"
+            )
         raise ResultsError(
             f"cannot {action} {path}: {error.strerror or error}; {advice}"
         ) from error

@@ -103,14 +103,18 @@ def test_an_installed_package_needs_no_option(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (toml,) = blocks("toml")
-    points = tomllib.loads(toml)["project"]["entry-points"][catalog.ENTRY_POINT_GROUP]
+    group = catalog.MIXER_REGISTRY.group
+    points = tomllib.loads(toml)["project"]["entry-points"][group]
     info = folder / "my_mixers-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-mixers\nVersion: 1.0\n")
-    lines = [f"[{catalog.ENTRY_POINT_GROUP}]", *(f"{n} = {value}" for n, value in points.items())]
+    lines = [
+        f"[{catalog.MIXER_REGISTRY.group}]",
+        *(f"{n} = {value}" for n, value in points.items()),
+    ]
     (info / "entry_points.txt").write_text("\n".join(lines))
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(catalog, "_entry_points_read", False)
+    monkeypatch.setattr(catalog.MIXER_REGISTRY, "_entry_points_read", False)
     assert format_mixer(parse("fnet")) == "FNet"
     assert set(NAMES) <= catalog.known().keys()
 
@@ -131,18 +135,18 @@ def test_an_installed_package_that_fails_is_named_each_time(
     info = folder / "others-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: others\nVersion: 1.0\n")
-    points = f"[{catalog.ENTRY_POINT_GROUP}]\nwrong = others_mixers:Wrong\n"
+    points = f"[{catalog.MIXER_REGISTRY.group}]\nwrong = others_mixers:Wrong\n"
     (info / "entry_points.txt").write_text(points)
     (folder / "others_mixers.py").write_text(content)
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setattr(catalog, "_entry_points_read", False)
+    monkeypatch.setattr(catalog.MIXER_REGISTRY, "_entry_points_read", False)
     for _ in range(2):
         monkeypatch.delitem(sys.modules, "others_mixers", raising=False)
         assert parse("V").name == "attention"  # what is built in asks no package
         with pytest.raises(synthbench.SynthbenchError, match=said) as caught:
             parse("others")
         assert "entry point 'wrong' = 'others_mixers:Wrong'" in str(caught.value)
-        assert "mend or uninstall others" in str(caught.value)
+        assert "fix or uninstall others" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -167,8 +171,7 @@ def test_a_cell_of_it_passes_the_check_before_timing(
     mixers: dict[str, type[Mixer]], framework: str, kind: str, name: str, dtype: str
 ) -> None:
     stack = {} if kind == "mixer" else {"feed_forward": 8, "vocabulary": 9}
-    cell = Cell.model_validate(
-        {
+    cell = Cell.from_flat(**{
             "variant": canonical(name), "framework": framework, "mode": "train", "model": kind,
             "seq_len": 8, "batch": 2, "d_model": 16, "heads": 4, "max_len": 8, "dtype": dtype,
             "compile": "eager" if framework == "torch" else "compiled", **stack,
@@ -213,7 +216,7 @@ def test_the_formula_stands_beside_what_is_traced(
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     traced = {}
     for name in NAMES:
-        model = Model("mixer", parse(name), sizes)
+        model = Model.of("mixer", parse(name), sizes)
         batch = random_batch(model, batch=3, seq_len=9)
         start = start_values(model.parameters())
         step = backend_of(framework).build(model, start, setting, "forward", batch)
@@ -308,11 +311,11 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "a name for a label": ({"label": "dense"}, r"label 'dense' is taken by .*Dense"),
     "an alias for a label": ({"label": "Linformer"}, r"label 'Linformer' is taken by"),
     "a label that is no text": ({"label": 3}, r"Wrong\.label is 3; give it a label"),
-    "parameters that are no method": ({"parameters": {}}, r"Wrong\.parameters is no method"),
-    "torch is no method": ({"torch": 3}, r"Wrong\.torch is no method; write def torch"),
+    "parameters that are no method": ({"parameters": {}}, r"Wrong\.parameters is not a method"),
+    "torch is not a method": ({"torch": 3}, r"Wrong\.torch is not a method; write def torch"),
     "fields without @dataclass": (
         {"rank": 8, "__annotations__": {"rank": "int"}},
-        r"has fields \(rank\) and is no dataclass; write @dataclass\(frozen=True\)",
+        r"has fields \(rank\) and is not a dataclass; write @dataclass\(frozen=True\)",
     ),
     "no parameters": ({"parameters": Mixer.parameters}, r"no parameters\(\); return {} if"),
     "no framework": ({"torch": Mixer.torch, "jax": Mixer.jax}, r"neither torch\(\) nor jax\(\)"),
@@ -329,7 +332,7 @@ def test_a_class_that_cannot_be_a_mixer_is_refused(mistake: str) -> None:
 
 
 def test_what_is_no_class_is_refused() -> None:
-    with pytest.raises(synthbench.SynthbenchError, match=r"subclass of synthbench\.Mixer, got 3"):
+    with pytest.raises(synthbench.SynthbenchError, match=r"of synthbench\.Mixer or .*, got 3"):
         synthbench.register(cast(Any, 3))
 
 
@@ -339,7 +342,9 @@ class NoMixer:
 
 @pytest.mark.parametrize("what", [None, "fnet", Whole(), NoMixer, NoMixer(), int, lambda: 0])
 def test_what_is_no_mixer_class_is_refused(what: Any) -> None:
-    with pytest.raises(synthbench.SynthbenchError, match=r"a subclass of synthbench\.Mixer, got"):
+    with pytest.raises(
+        synthbench.SynthbenchError, match=r"a subclass of synthbench\.Mixer or .*, got"
+    ):
         synthbench.register(what)
     assert catalog.plugins() == {}
 

@@ -117,7 +117,7 @@ def test_logits_far_apart_keep_what_padding_leaves() -> None:
 
 def temporaries(variant: str, seq_len: int) -> int:
     """Bytes that XLA plans for a train step beside what it is given and gives back."""
-    model = Model("mixer", parse(variant), Sizes.of(d_model=16, heads=2, max_len=seq_len))
+    model = Model.of("mixer", parse(variant), Sizes.of(d_model=16, heads=2, max_len=seq_len))
     start = {n: np.zeros(p.shape, np.float32) for n, p in model.parameters().items()}
     step = backend.build(
         model, start, Setting(form="fused"), "train", random_batch(model, 2, seq_len)

@@ -14,8 +14,8 @@ TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
-def test_kill_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "_plugins", dict(catalog._plugins))
+@pytest.mark.usefixtures("registry")
+def test_kill_at_random_moments(tmp_path: Path) -> None:
     catalog.load_plugin("tests.plugins.faulty")
     seed = 1
     found = kill_and_resume(tmp_path / "run", TRIES, seed)

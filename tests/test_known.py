@@ -23,6 +23,7 @@ from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 
 PLUGIN = "tests.plugins.known"
 FRAMEWORKS = tuple(BACKENDS)
@@ -36,15 +37,13 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Iterator[None]:
     """The known mixers, in the catalogue for this module only."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    yield
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        catalog.load_plugin(PLUGIN)
+        yield
 
 
 def built(framework: str, variant: str, mode: str) -> Step:
-    model = Model("mixer", parse(variant), Sizes.of(d_model=D, heads=2, max_len=LENGTH))
+    model = Model.of("mixer", parse(variant), Sizes.of(d_model=D, heads=2, max_len=LENGTH))
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     start, batch = start_values(model.parameters()), random_batch(model, BATCH, LENGTH)
     step: Step = importlib.import_module(BACKENDS[framework]).build(
@@ -117,7 +116,7 @@ def test_a_known_allocation_is_the_peak_and_was_predicted(runs: Any, framework: 
 def test_what_does_not_fit_is_not_run(runs: Any, framework: str) -> None:
     record = runs[1][TOO_LARGE, framework, 0]
     assert record.outcome == "oom_predicted"
-    for part in ("400 MB", "300 MB are there", "--force"):
+    for part in ("400 MB", "300 MB available", "--force"):
         assert part in record.reason
     assert record.measurements.memory is None
     assert record.measurements.timing is None

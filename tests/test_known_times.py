@@ -22,6 +22,7 @@ from synthbench.run.runner import run_plan
 from synthbench.store import read_records
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 from tests.plugins.faulty import Products
 
 PLUGIN = "tests.plugins.faulty"
@@ -38,14 +39,12 @@ measure: {{min_samples: 10, min_seconds: 0.1, max_seconds: 6, precision: 0.01, c
 @pytest.fixture(scope="module")
 def slept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Record]]:
     """The record of each framework."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    run_dir = tmp_path_factory.mktemp("runs") / "slept"
-    plan = make_plan(parse_suite(SUITE, name="mine", source="mine.yaml"), "cpu")
-    run_plan(plan, run_dir, plugins=[PLUGIN])
-    yield {record.cell.framework: record for record in read_records(run_dir)}
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        catalog.load_plugin(PLUGIN)
+        run_dir = tmp_path_factory.mktemp("runs") / "slept"
+        plan = make_plan(parse_suite(SUITE, name="mine", source="mine.yaml"), "cpu")
+        run_plan(plan, run_dir, plugins=[PLUGIN])
+        yield {record.cell.framework: record for record in read_records(run_dir)}
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
@@ -69,7 +68,7 @@ def test_a_known_sleep_is_the_median_within_two_percent(
 def test_a_step_that_returns_before_its_work_is_done_is_waited_for() -> None:
     backend = cast(Backend, importlib.import_module(BACKENDS["jax"]))
     size = 256
-    model = Model("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
+    model = Model.of("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
     batch = Batch(np.full((4, size, size), 1 / size, np.float32), np.zeros((4, size), np.int64))
     step = backend.build(model, {}, Setting(), "forward", batch)
     step.compile()

@@ -45,7 +45,7 @@ def cell(variant: str = "V", framework: str = "torch", **changes: Any) -> Cell:
         "model": "mixer", "d_model": 16, "heads": 4, "max_len": 12,
         "compile": "eager" if framework == "torch" else "compiled",
     }  # fmt: skip
-    return Cell(**(content | changes))
+    return Cell.from_flat(**(content | changes))
 
 
 def backend_of(framework: str) -> Backend:
@@ -155,7 +155,7 @@ def test_only_what_exceeds_the_margin_is_refused() -> None:
 
     for size, available in ((110, 100), (10**15, None), (0, 0)):
         require_memory(predicted(size, available))
-    with pytest.raises(TooLargeError, match=r"need 2,000 MB \(a plan\), and 1,000 MB are there"):
+    with pytest.raises(TooLargeError, match=r"need 2,000 MB \(a plan\), with 1,000 MB available"):
         require_memory(predicted(2 * 10**9, 10**9))
     with pytest.raises(TooLargeError, match="--force"):
         require_memory(predicted(1101, 1000))

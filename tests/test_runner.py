@@ -26,6 +26,7 @@ from synthbench.store import DAMAGED, RECORDS, read_info, read_records, read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 
 PLUGIN = "tests.plugins.faulty"
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,11 +38,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's l
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Iterator[None]:
     """The faulty mixers, in the catalogue for this module only."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    yield
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        catalog.load_plugin(PLUGIN)
+        yield
 
 
 def plan(*variants: str, **changes: Any) -> Plan:

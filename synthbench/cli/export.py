@@ -99,5 +99,6 @@ def _tell_left_out(run: Run) -> None:
     outcomes = Counter(worst(rounds).outcome for rounds in cells)
     ok = outcomes.pop("ok", 0)
     if outcomes:
-        found = ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())
+        counted = sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0]))
+        found = ", ".join(f"{count} {outcome}" for outcome, count in counted)
         complain(f"{len(cells) - ok} of {len(cells)} cells have no samples, left out: {found}")

@@ -90,10 +90,11 @@ def run(
     """
     from synthbench.mixers.catalog import load_plugin
     from synthbench.run.devices import resolve_device
+    from synthbench.run.planning import plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan
     from synthbench.store import has_begun
-    from synthbench.suites.plan import FRAMEWORKS, make_plan
+    from synthbench.suites.plan import FRAMEWORKS
     from synthbench.suites.suite import load_suite
 
     for module in plugin:
@@ -101,7 +102,7 @@ def run(
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
-    plan = make_plan(
+    plan = plan_suite(
         loaded,
         where,
         frameworks,

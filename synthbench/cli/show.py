@@ -12,7 +12,6 @@ from synthbench.cli.output import print_columns
 
 if TYPE_CHECKING:
     from synthbench.mixers.base import Mixer
-    from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.sizes import Sizes
 
 
@@ -32,6 +31,7 @@ def show(
 ) -> None:
     """Print a variant's equation, options and parameters, and its cost at a size."""
     from synthbench.mixers.catalog import load_plugin
+    from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.notation import format_mixer, parse
 
     for module in plugin:

@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -67,6 +68,20 @@ def read_environment(threads: int | None = None) -> dict[str, Any]:
         "git": git_state(),
         "nvidia": nvidia_devices(),
     }
+
+
+def machine_id(environment: dict[str, Any]) -> str:
+    """A name for a machine: the same whenever it is this one, without telling its host name.
+
+    The CPU's name, the cores, and six hex digits of a hash that also covers the memory, the GPUs
+    and the host name, so that two nodes of the same kind differ.
+    """
+    nvidia = [device.get("name") for device in environment.get("nvidia") or []]
+    cores = len(environment.get("cores") or [])
+    facts = [environment.get(name) for name in ("cpu", "cpu_count", "memory_bytes")]
+    digest = hashlib.sha256(repr([*facts, nvidia, platform.node()]).encode()).hexdigest()
+    cpu = re.sub(r"[^a-z0-9]+", "-", str(environment.get("cpu") or "cpu").lower()).strip("-")
+    return f"{cpu[:24].strip('-')}-{cores}-{digest[:6]}"
 
 
 def versions() -> dict[str, str | None]:

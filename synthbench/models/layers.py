@@ -10,7 +10,7 @@ from synthbench.mixers.attention import attention_mask, masked_softmax, project
 from synthbench.mixers.base import Array, Parameter, Tensors
 from synthbench.mixers.convolution import zero_padded
 from synthbench.mixers.initializers import ONES, ZEROS, xavier
-from synthbench.models.style import NormKind
+from synthbench.models.spec import NormKind
 
 LAYER_NORM_EPSILON = 1e-5
 RMS_NORM_EPSILON = 1e-6

@@ -15,15 +15,16 @@ from typing import Any, NoReturn
 
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import NotationError, SynthbenchError
+from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
-from synthbench.measure.parity import check_cell
 from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import classify_exception, shortened
-from synthbench.run.worker import measure_cell
+from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
+from synthbench.tasks.catalog import task_of
 
 Tell = Callable[[Reply], None]
 
@@ -55,7 +56,7 @@ def run_child(
         result, notes = _perform(backend, job, measured)
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
     except BaseException as error:  # whatever a job raises is its outcome
-        limits.lift_memory_limit()
+        lift_memory_limit()
         outcome, reason = classify_exception(error)
         if measured.stage and outcome in ("crashed", "oom"):
             reason = f"while {measured.stage}: {reason}"
@@ -102,7 +103,7 @@ def _limit(backend: Backend, job: Job) -> dict[str, Any]:
     facts: dict[str, Any] = {"cores": cores, "threads": len(cores)}
     if job.content.get("cell", {}).get("device") == "cpu":
         # Not for CUDA: its context reserves more address space than any machine has memory.
-        facts["memory_limit"] = limits.limit_memory(job.limits.memory_bytes, len(cores))
+        facts["memory_limit"] = limit_memory(job.limits.memory_bytes, len(cores))
     backend.set_threads(len(cores))
     return facts
 
@@ -115,7 +116,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             measure = Measure.model_validate(content["measure"])
             limit = stages.facts.get("memory_limit")
             raw, ceiling = content["parity"], content.get("ceiling")
-            measured, notes = measure_cell(
+            measured, notes = run_cell(
                 backend,
                 cell,
                 measure,
@@ -126,7 +127,8 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":
-            found = check_cell(backend, Cell.model_validate(content["cell"]))
+            asked = Cell.model_validate(content["cell"])
+            found = task_of(asked).check_parity(backend, asked)
             return found.model_dump(mode="json"), []
         case "devices":
             if content["require"] is not None:

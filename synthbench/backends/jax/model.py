@@ -24,7 +24,9 @@ from synthbench.backends.jax.layers import (
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
@@ -108,7 +110,7 @@ class OneStack(Blocks):
         (stack,) = model.stacks
         others = model.embedding_parameters() | model.label_parameters()
         super().__init__(model, stack, form, dtype, others)
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
 
     def __call__(self, tokens: Array, padding_mask: Array | None = None) -> Array:
         p = self.tensors()
@@ -124,7 +126,7 @@ class TwoStacks(Declared):
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
         super().__init__(model.embedding_parameters(), dtype)
         self.split = model.split
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
         encoder, decoder = model.stacks
         self.encoder = Blocks(model, encoder, form, dtype)
         self.decoder = Blocks(model, decoder, form, dtype)
@@ -148,16 +150,19 @@ def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module:
     """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+    declared = mixer.parameters(sizes)
     if type(mixer).jax is not Mixer.jax:
         built = mixer.jax(sizes)
         if isinstance(built, nnx.Module):
             return built
         function = built
     elif mixer.name in MIXERS:
+        if isinstance(mixer, Attention):
+            mixer = with_functions(mixer, sizes, "jax")
         function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
     else:
         raise UnsupportedError(f"{mixer.name} has no jax(); it cannot run in JAX")
-    return MixerModule(mixer.parameters(sizes), function, dtype)
+    return MixerModule(declared, function, dtype)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

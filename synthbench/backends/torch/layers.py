@@ -18,7 +18,7 @@ from synthbench.backends.torch.module import Declared
 from synthbench.models.layers import LAYER_NORM_EPSILON, RMS_NORM_EPSILON, CrossAttention
 from synthbench.models.model import Model
 from synthbench.models.positions import buckets, sinusoids
-from synthbench.models.style import PositionKind
+from synthbench.models.spec import PositionKind
 
 
 class Norm(Declared):
@@ -26,7 +26,7 @@ class Norm(Declared):
 
     def __init__(self, model: Model, **factory: Any) -> None:
         super().__init__(model.norm_parameters(), **factory)
-        self.kind = model.style.norm
+        self.kind = model.spec.norm
 
     def forward(self, x: Tensor) -> Tensor:
         p = self.tensors()

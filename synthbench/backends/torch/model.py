@@ -23,7 +23,9 @@ from synthbench.backends.torch.layers import (
 from synthbench.backends.torch.mixers.catalog import MIXERS
 from synthbench.backends.torch.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
@@ -111,7 +113,7 @@ class OneStack(Blocks):
         (stack,) = model.stacks
         others = model.embedding_parameters() | model.label_parameters()
         super().__init__(model, stack, form, others, **factory)
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
 
     def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         p = self.tensors()
@@ -127,7 +129,7 @@ class TwoStacks(Declared):
     def __init__(self, model: Model, form: str, **factory: Any) -> None:
         super().__init__(model.embedding_parameters(), **factory)
         self.split = model.split
-        self.position_kind = model.style.positions
+        self.position_kind = model.spec.positions
         encoder, decoder = model.stacks
         self.encoder = Blocks(model, encoder, form, **factory)
         self.decoder = Blocks(model, decoder, form, **factory)
@@ -150,16 +152,19 @@ def build_model(model: Model, form: str, **factory: Any) -> nn.Module:
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Module:
     """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+    declared = mixer.parameters(sizes)
     if type(mixer).torch is not Mixer.torch:
         built = mixer.torch(sizes)
         if isinstance(built, nn.Module):
             return built.to(**factory)
         function = built
     elif mixer.name in MIXERS:
+        if isinstance(mixer, Attention):
+            mixer = with_functions(mixer, sizes, "torch")
         function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
     else:
         raise UnsupportedError(f"{mixer.name} has no torch(); it cannot run in PyTorch")
-    return MixerModule(mixer.parameters(sizes), function, **factory)
+    return MixerModule(declared, function, **factory)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

@@ -19,7 +19,7 @@ from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import fast, product
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
-from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
+from synthbench.backends.torch.mixers.features import has_features, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -29,7 +29,8 @@ from synthbench.backends.torch.mixers.numerics import (
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
-from synthbench.mixers.attention import Attention, Component
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.component import Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
@@ -71,7 +72,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
         return False
     case = "forward"
     if trained:
-        by_blocks = "position_bias" in p or not names <= FEATURES.keys()
+        by_blocks = "position_bias" in p or not all(map(has_features, mixer.components))
         case = "train by blocks" if by_blocks else "train"
     return math.prod((B, H, L, L)) <= threshold(PLAIN_UP_TO[case])
 
@@ -105,7 +106,7 @@ def split(parts: Parts, inputs: ForwardInputs) -> tuple[Pair | None, list[Term]]
     """The components that are products of features as one pair, and the others."""
     pairs, terms = [], []
     for component, weight in parts:
-        if component.name in FEATURES:
+        if has_features(component):
             pairs.append(pair_of(component, inputs, weight))
         else:
             terms.append(term_of(component, inputs, weight))
