@@ -25,6 +25,7 @@ from synthbench.mixers.notation import canonical, format_mixer, parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
+from synthbench.run.extensions import load_plugin
 from synthbench.suites.cell import Cell
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -58,7 +59,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def mixers(folder: Path) -> dict[str, type[Mixer]]:
     """The document's mixers, loaded as --plugin loads them."""
-    return {cls.name: cls for cls in catalog.load_plugin("my_mixers")}
+    return {cls.name: cls for cls in load_plugin("my_mixers")}
 
 
 def test_the_plugin_option_registers_every_class(mixers: dict[str, type[Mixer]]) -> None:
@@ -377,18 +378,18 @@ def test_a_plugin_that_cannot_be_loaded_is_named(folder: Path, name: str) -> Non
     if content is not None:
         (folder / f"{name}.py").write_text(content)
     with pytest.raises(synthbench.SynthbenchError, match=message):
-        catalog.load_plugin(name)
+        load_plugin(name)
 
 
 def test_ctrl_c_while_a_plugin_is_imported_is_ctrl_c(folder: Path) -> None:
     (folder / "slow.py").write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        catalog.load_plugin("slow")
+        load_plugin("slow")
 
 
 def test_a_file_in_place_of_a_module_is_explained() -> None:
     with pytest.raises(synthbench.SynthbenchError, match=r"module name.*write 'my_mixers'"):
-        catalog.load_plugin("elsewhere/my_mixers.py")
+        load_plugin("elsewhere/my_mixers.py")
 
 
 def backend_of(framework: str) -> Backend:

@@ -12,13 +12,13 @@ import pytest
 
 from synthbench.backends.base import BACKENDS, Setting, Step
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers import catalog
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
@@ -38,7 +38,7 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits
 def plugin() -> Iterator[None]:
     """The known mixers, in the catalogue for this module only."""
     with isolated_plugins():
-        catalog.load_plugin(PLUGIN)
+        load_plugin(PLUGIN)
         yield
 
 

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from synthbench.errors import FrameworkMissingError, ResultsError, ShapeError, SynthbenchError
-from synthbench.mixers import catalog
 from synthbench.record import Parity, Record
 from synthbench.run.devices import device_report, resolve_device
+from synthbench.run.extensions import load_plugin
 from synthbench.run.host_client import Host, call_in_child
 from synthbench.run.progress import PlainProgress, Silent
 from synthbench.run.runner import Summary, run_plan
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's l
 def plugin() -> Iterator[None]:
     """The faulty mixers, in the catalogue for this module only."""
     with isolated_plugins():
-        catalog.load_plugin(PLUGIN)
+        load_plugin(PLUGIN)
         yield
 
 
@@ -375,9 +375,9 @@ def test_nothing_outlives_a_runner_that_is_killed(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.test_runner import PLUGIN, plan\n"
-        "from synthbench.mixers import catalog\n"
+        "from synthbench.run.extensions import load_plugin\n"
         "from synthbench.run.runner import run_plan\n"
-        "catalog.load_plugin(PLUGIN)\n"
+        "load_plugin(PLUGIN)\n"
         f"run_plan(plan('V', 'looper', 'R'), {str(tmp_path / 'run')!r}, plugins=[PLUGIN])\n"
     )
     runner = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)

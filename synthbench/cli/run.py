@@ -88,8 +88,8 @@ def run(
     quarantined. 2: a mistake in the call, or a framework or device that is not there.
     130: Ctrl-C; what was measured is kept.
     """
-    from synthbench.mixers.catalog import load_plugin
     from synthbench.run.devices import resolve_device
+    from synthbench.run.extensions import load_plugin
     from synthbench.run.planning import plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan

@@ -20,9 +20,9 @@ from typing import cast
 
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import SynthbenchError
-from synthbench.mixers import catalog
 from synthbench.run import limits
 from synthbench.run.child import run_child
+from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
@@ -68,7 +68,7 @@ def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
             with contextlib.suppress(ImportError):  # another version may have it elsewhere
                 importlib.import_module(module)
         for plugin in plugins:
-            catalog.load_plugin(plugin)
+            load_plugin(plugin)
     except SynthbenchError as error:
         return Reply("unsupported", str(error), error=type(error).__name__), None
     except ModuleNotFoundError as error:

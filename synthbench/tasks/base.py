@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
-from synthbench.backends.base import Backend, MemoryPlan
+from synthbench.backends.base import Backend, Batch, MemoryPlan, Setting
 from synthbench.errors import UnsupportedError
+from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory_prediction import require_memory
 from synthbench.measure.parity import check_cell
 from synthbench.metrics import Metric
+from synthbench.mixers.base import Array
+from synthbench.models.model import Model
+from synthbench.models.start_values import start_values
 from synthbench.record import Ceiling, Measurements, Parity, PredictedMemory
-from synthbench.suites.cell import Cell, Mode
+from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.suites.settings import Measure
 
 
@@ -27,6 +32,24 @@ class TaskContext:
     report: Callable[[str, Measurements], None]
     ceiling: Ceiling | None = None  # the device's best rate; None: not measured
     available_memory: int | None = None  # bytes the cell may take; None: not limited
+
+    @cached_property
+    def model(self) -> Model:
+        """The model of the cell."""
+        return model_of(self.cell)
+
+    @property
+    def setting(self) -> Setting:
+        """How the model is run: dtype, device, form, eager or compiled."""
+        return setting_of(self.cell)
+
+    def start_values(self) -> dict[str, Array]:
+        """The start values of every parameter, from the cell's seed."""
+        return start_values(self.model.parameters(), self.cell.seed)
+
+    def batch(self) -> Batch:
+        """A random batch of the cell's sizes, from the cell's seed."""
+        return random_batch(self.model, self.cell.batch, self.cell.seq_len, self.cell.seed)
 
     def stage(self, name: str) -> None:
         """Begin a stage: what is measured so far is kept if the process dies in it."""

@@ -14,7 +14,6 @@ from synthbench.backends.base import Step
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.ceiling import smallest_step_seconds
-from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import ResidentMark, mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
@@ -22,14 +21,13 @@ from synthbench.measure.memory_prediction import DECLARATION, predict
 from synthbench.measure.plausibility import ImplausibleError, require_plausible
 from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed
 from synthbench.models.model import Model
-from synthbench.models.start_values import start_values
 from synthbench.record import (
     Flops,
     Measurements,
     Memory,
     Timing,
 )
-from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.cell import Cell
 from synthbench.tasks.base import Task, TaskContext
 
 T = TypeVar("T")
@@ -60,20 +58,20 @@ class Cost(Task):
         step, a peak of zero.
         """
         backend, cell, measured = context.backend, context.cell, context.measured
-        model = model_of(cell)
+        model = context.model
         declared = model.parameters()
         formula = model.flops(batch=cell.batch, seq_len=cell.seq_len)
         measured.declared_parameters = sum(p.size for p in declared.values() if p.trainable)
         measured.flops = Flops(formula=formula, traced=None, traced_tool=None)
 
         context.stage("predicting memory")
-        batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
+        batch = context.batch()
         context.require_memory(predict(backend, model, cell, batch))
 
         context.stage("building")
-        start = start_values(declared, cell.seed)
+        start = context.start_values()
         begin = time.perf_counter()
-        step = backend.build(model, start, setting_of(cell), cell.mode, batch)
+        step = backend.build(model, start, context.setting, cell.mode, batch)
         build_seconds = time.perf_counter() - begin
         del start
         measured.parameters, measured.constants = step.parameter_count, step.constant_count
