@@ -144,7 +144,7 @@ class Backend(Protocol):
         """Every device that the framework finds; starts the framework's runtime."""
 
     def require_device(self, device: str) -> None:
-        """Raise FrameworkMissingError, listing the devices found, if the device is not one of them."""
+        """Raise FrameworkMissingError, which lists the devices, if the device is not found."""
 
     def set_threads(self, threads: int) -> None:
         """Limit the threads of one operation; call it before the first operation."""
@@ -207,14 +207,14 @@ class Backend(Protocol):
 
 
 def check_declared(
-    given: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
+    found: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
 ) -> None:
     """Raise ShapeError unless the parameters have exactly the declared names and shapes."""
-    for name in sorted(given.keys() | declared.keys()):
-        if given.get(name) != declared.get(name):
+    for name in sorted(found.keys() | declared.keys()):
+        if found.get(name) != declared.get(name):
             raise ShapeError(
                 f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
-                f"got {given.get(name, 'none of that name')}; declared: {', '.join(declared)}"
+                f"got {found.get(name, 'none of that name')}; declared: {', '.join(declared)}"
             )
 
 

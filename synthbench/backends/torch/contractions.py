@@ -43,7 +43,7 @@ def inner(inputs: Values, outputs: Values) -> int:
 
 
 def tensordot(inputs: Values, outputs: Values) -> int:
-    """torch.tensordot: contracts the axes listed for the left operand; without any, an outer product."""
+    """torch.tensordot: contracts the axes listed for the left operand, or none (outer product)."""
     left = _shape(inputs[0])
     return prod(_shape(outputs[0])) * prod(left[axis] for axis in _integers(inputs[2]))
 

@@ -113,7 +113,7 @@ class _Operations(TorchDispatchMode):
 def _quiet() -> Iterator[None]:
     """Hide torch.jit's warnings of tracing: the trace is only counted, never run."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
         warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
         yield
 
@@ -154,8 +154,8 @@ def _unchanged(module: nn.Module, leaves: list[Any]) -> Iterator[None]:
     finally:
         for buffer, before in statistics:
             buffer.copy_(before)
-        for table, before in hooks:  # fvcore does not remove its own if a forward pass raises
-            for added in set(table) - before:
+        for table, known in hooks:  # fvcore does not remove its own if a forward pass raises
+            for added in set(table) - known:
                 del table[added]
 
 

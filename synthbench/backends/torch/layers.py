@@ -19,7 +19,7 @@ from synthbench.models.positions import buckets, sinusoids
 from synthbench.models.style import PositionKind
 
 Dtype = torch.dtype | None
-Device = torch.device | None
+Device = torch.device | str | None
 
 
 class Norm(Declared):

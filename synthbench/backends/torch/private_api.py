@@ -61,7 +61,10 @@ def is_fake(x: Tensor) -> bool:
 
 
 def fake_tensors() -> AbstractContextManager[Any]:
-    """In this block, new tensors have a device and a shape, but no values."""
+    """In this block, new tensors have a device and a shape, but no values.
+
+    Tensors with values may take part: a mixer may have constants from its own arrays.
+    """
     purpose = "predict the memory of a step"
     mode = require_private_api(f"{FAKE_TENSORS}.FakeTensorMode", purpose)
     entered: AbstractContextManager[Any] = mode(allow_non_fake_inputs=True)
@@ -136,8 +139,8 @@ def change_count(x: Tensor) -> int | None:
 
 def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
     """The tables of a module's forward hooks; those that PyTorch still has."""
-    names = ("_forward_hooks", "_forward_pre_hooks")
-    return [getattr(module, name) for name in names if hasattr(module, name)]
+    tables = (getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))
+    return [table for table in tables if isinstance(table, dict)]
 
 
 def aten_operation(name: str) -> Any | None:

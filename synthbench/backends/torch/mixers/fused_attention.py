@@ -23,7 +23,7 @@ from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_fe
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
-    choose,
+    record_kernel,
     softmax,
     zero_padded,
 )
@@ -81,10 +81,10 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     if SHARED.issuperset(component.name for component in mixer.components):
         if caches_weights(mixer, inputs):
-            choose("weights kept between calls")
+            record_kernel("weights kept between calls")
             heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
         else:
-            choose("one product a head, by blocks of queries")
+            record_kernel("one product a head, by blocks of queries")
             pair, terms = split(parts, inputs)
             heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
         if heads is not None:
@@ -92,7 +92,7 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     pair, terms = split(parts, inputs)
     if pair is not None and not terms and not fast(value):
         return flash(pair, value, inputs)
-    choose("blocks of queries")
+    record_kernel("blocks of queries")
     by_head = value.permute(2, 0, 1, 3)
     heads = by_blocks(pair, terms, by_head, inputs.padding_mask, inputs.causal)
     return heads.permute(1, 2, 0, 3)
@@ -128,7 +128,7 @@ def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
     CUDA one that is a multiple of 8.
     """
-    choose("scaled_dot_product_attention")
+    record_kernel("scaled_dot_product_attention")
     query, key = pair
     B, k = value.shape[0], value.shape[-1]
     if inputs.padding_mask is not None:
