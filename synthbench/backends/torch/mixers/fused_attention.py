@@ -13,7 +13,6 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import fast, product
@@ -29,6 +28,7 @@ from synthbench.backends.torch.mixers.numerics import (
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
+from synthbench.backends.torch.private_api import is_fake
 from synthbench.mixers.attention import Attention, Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
@@ -195,4 +195,4 @@ def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
 
 def exists(x: Tensor) -> bool:
     """Whether a tensor has values, to look at now."""
-    return not (x.is_meta or isinstance(x, FakeTensor) or torch.compiler.is_compiling())
+    return not (x.is_meta or is_fake(x) or torch.compiler.is_compiling())
