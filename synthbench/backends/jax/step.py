@@ -52,7 +52,6 @@ class JaxStep:
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
         self.optimizer_state = adam().init(self.parameters) if self.train else ()
-        self.gradient_bytes = 0  # gradients are temporaries of the program
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
 
         self.function = program(module, self.train)
@@ -70,6 +69,11 @@ class JaxStep:
     def optimizer_bytes(self) -> int:
         """Bytes of Adam's moments and step count."""
         return total_bytes(self.optimizer_state)
+
+    @property
+    def gradient_bytes(self) -> int:
+        """None are left after a step: gradients are temporaries of the program."""
+        return 0
 
     @property
     def _arguments(self) -> tuple[Any, ...]:
@@ -168,6 +172,6 @@ def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
     return train_step if train else forward
 
 
-def total_bytes(tree: Any) -> int:
-    """Bytes of all arrays of a tree."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+def total_bytes(values: Any) -> int:
+    """Bytes of all arrays in a tree."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(values))

@@ -180,6 +180,6 @@ def _empty_cache() -> Iterator[None]:
                     os.environ[name] = value
 
 
-def total_bytes(tensors: Iterable[Tensor]) -> int:
+def total_bytes(values: Iterable[Tensor]) -> int:
     """Bytes of all tensors."""
-    return sum(t.numel() * t.element_size() for t in tensors)
+    return sum(t.numel() * t.element_size() for t in values)
