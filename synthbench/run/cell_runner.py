@@ -16,7 +16,7 @@ from synthbench.run.ceilings import ceiling_for
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer
-from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import device_kind
 from synthbench.suites.settings import Measure
 
@@ -118,11 +118,7 @@ class CellRunner:
         }
         reply = self.ask(cell.framework, Job("cell", content, self.limits()))
         if reply.result is None:  # it ended before it could report anything
-            declared = model_of(cell).parameters().values()
-            known = Measurements(
-                declared_parameters=sum(p.size for p in declared if p.trainable),
-                parity=checked,
-            )
+            known = Measurements(parity=checked)
             reply = replace(reply, result={"measurements": known.model_dump(mode="json")})
         return reply
 

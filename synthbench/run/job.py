@@ -56,5 +56,16 @@ class Reply:
 
     @classmethod
     def decode(cls, line: bytes) -> Reply:
-        """Read what `encode` wrote."""
-        return cls(**json.loads(line))
+        """Read what `encode` wrote; texts that are not valid Unicode are escaped."""
+        return cls(**valid_unicode(json.loads(line)))
+
+
+def valid_unicode(tree: Any) -> Any:
+    """The same JSON value, with lone surrogates in its texts written as escapes like \\udc80."""
+    if isinstance(tree, str):
+        return tree.encode("utf-8", "backslashreplace").decode()
+    if isinstance(tree, list):
+        return [valid_unicode(value) for value in tree]
+    if isinstance(tree, dict):
+        return {valid_unicode(key): valid_unicode(value) for key, value in tree.items()}
+    return tree

@@ -152,6 +152,27 @@ class Raiser(Faulty):
 
 
 @dataclass(frozen=True)
+class Surrogate(Faulty):
+    """Fails with a text that is not valid Unicode, as a file name may be."""
+
+    name: ClassVar[str] = "surrogate"
+
+    def deed(self) -> None:
+        raise ValueError("no such file: caf\udce9")
+
+
+@dataclass(frozen=True)
+class Counter(Faulty):
+    """Its formula gives a count that is not possible."""
+
+    name: ClassVar[str] = "counter"
+    count: int = -5
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+        return self.count
+
+
+@dataclass(frozen=True)
 class Liar(Faulty):
     """Its reference is another function than its forward pass."""
 
