@@ -141,3 +141,28 @@ def test_the_memory_limit_of_a_container_bounds_what_is_available(
 ) -> None:
     monkeypatch.setattr("synthbench.measure.environment.container_memory_left", lambda: 12345)
     assert available_memory() == 12345
+
+
+SHADOWS = ("random", "torch", "numpy", "json", "yaml")
+
+
+def test_files_in_the_working_directory_are_not_executed(tmp_path: Path) -> None:
+    """Only the plug-in that is named is imported from it."""
+    for name in SHADOWS:
+        (tmp_path / f"{name}.py").write_text(f"raise SystemExit('{name}.py was executed')\n")
+    plugin = (ROOT / "tests" / "plugins" / "known.py").read_text()
+    (tmp_path / "my_plugin.py").write_text(plugin)
+    (tmp_path / "mine.yaml").write_text(
+        "axes: {variant: [V, holder], framework: [torch], mode: [forward], seq_len: [8]}\n"
+        "model: {d_model: 8, heads: 2}\n"
+        "measure: {min_samples: 1, min_seconds: 0.001, max_seconds: 0.1, ceiling: false}\n"
+    )
+    script = Path(sys.executable).with_name("synthbench")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run(
+        [script, "run", "--suite", "mine.yaml", "--device", "cpu", "--out", "out", "--plugin",
+         "my_plugin"],
+        cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert {record.outcome for record in read_run(tmp_path / "out").records} == {"ok"}

@@ -57,7 +57,7 @@ class Host:
         """Start the host process without waiting for its framework."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "synthbench.run.host", self.framework, *self.plugins],
+            [sys.executable, "-P", "-m", "synthbench.run.host", self.framework, *self.plugins],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -190,11 +190,23 @@ class Host:
         cores = len(usable_cores())
         variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
         here = str(Path(__file__).resolve().parents[2])
-        variables["PYTHONPATH"] = os.pathsep.join([here, *(path for path in sys.path if path)])
+        variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if self.device_kind == "cpu":
             variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
         return variables
+
+
+def module_folders() -> list[str]:
+    """The runner's sys.path without the working directory, unless PYTHONPATH names it.
+
+    Python puts the working directory there by itself, and a `random.py` in it would be imported in
+    place of the standard library. Plug-ins are still found in it: `load_plugin` looks there last.
+    """
+    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    here = os.getcwd()
+    folders = [path for path in sys.path if path]
+    return [path for path in folders if os.path.abspath(path) != here or here in asked]
 
 
 def call_in_child(
