@@ -143,6 +143,25 @@ def test_the_memory_limit_of_a_container_bounds_what_is_available(
     assert available_memory() == 12345
 
 
+def test_a_reply_that_the_harness_did_not_write_does_not_count(tmp_path: Path) -> None:
+    run_plan(plan("forger", "R"), tmp_path / "run", plugins=[PLUGIN])
+    records = {record.cell.variant: record for record in read_run(tmp_path / "run").records}
+    assert records["forger"].outcome == "crashed"
+    assert "exit code 0" in records["forger"].reason
+    assert records["R"].outcome == "ok"
+
+
+def test_a_host_that_is_stopped_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthbench.run.host_client.GRACE_SECONDS", 0.5)
+    run_plan(plan("stopper", "R", timeout=2), tmp_path / "run", plugins=[PLUGIN])
+    records = {record.cell.variant: record for record in read_run(tmp_path / "run").records}
+    assert records["stopper"].outcome == "crashed"
+    assert "host process was killed" in records["stopper"].reason
+    assert records["R"].outcome == "ok"
+
+
 SHADOWS = ("random", "torch", "numpy", "json", "yaml")
 
 

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib
 import os
+import secrets
 import signal
 import sys
 import time
@@ -23,7 +24,7 @@ from synthbench.errors import SynthbenchError
 from synthbench.run import limits
 from synthbench.run.child import run_child
 from synthbench.run.extensions import load_plugin
-from synthbench.run.job import Job, Reply
+from synthbench.run.job import Job, Reply, signed_lines
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
 
@@ -87,14 +88,19 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
     kills_before = limits.oom_kills()
     result_read, result_write = os.pipe()
     output_read, output_write = os.pipe()
-    host_pid = os.getpid()
+    host_pid, key = os.getpid(), secrets.token_bytes(16)
     pid = os.fork()
     if pid == 0:
         try:
             for fd in (replies, result_read, output_read):
                 os.close(fd)
             run_child(
-                backend, job, host_pid=host_pid, result_fd=result_write, output_fd=output_write
+                backend,
+                job,
+                host_pid=host_pid,
+                result_fd=result_write,
+                output_fd=output_write,
+                key=key,
             )
         finally:
             os._exit(1)  # a child must never continue as a second host
@@ -107,7 +113,8 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
         os.close(output_read)
     if ended.orphaned:
         return None
-    reply = judge(ended, job, limits.oom_kills() - kills_before)
+    lines = signed_lines(ended.lines, key)
+    reply = judge(replace(ended, lines=lines), job, limits.oom_kills() - kills_before)
     return replace(reply, wall_seconds=time.monotonic() - begin)
 
 
