@@ -44,7 +44,7 @@ class Cell(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """Twelve hex digits: SHA-256 of the canonical JSON of all fields but those at their default.
+        """Twelve hex digits: SHA-256 of the canonical JSON of the fields not at their default.
 
         A field that is added later, with a default, does not change the ids of older cells.
         """
