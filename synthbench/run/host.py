@@ -121,7 +121,7 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
 def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
     """The reply for a child that ended: its last one, or one made from how it ended."""
     last = Reply.decode(ended.lines[-1]) if ended.lines else Reply("crashed")
-    if "other_framework_loaded" in last.facts:  # it reached its end
+    if last.finished:
         return last
     stage = f" {last.reason}" if last.reason else ""
     if ended.timed_out:
