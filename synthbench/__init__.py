@@ -6,7 +6,11 @@
     y = synthbench.apply("FR(rank=32)+V", parameters, x, heads=8, max_len=256, framework="jax")
     synthbench.cost("FR(rank=32)+V", batch=1, seq_len=256, d_model=512, heads=8, max_len=256)
 
-A baseline of your own is one subclass of `synthbench.Mixer`: see docs/adding_a_mixer.md.
+    layer = synthbench.torch_module("FR(rank=32)+V", d_model=512, heads=8, max_len=256)
+    y = layer(x)  # in a model of your own, see docs/using_a_mixer.md
+
+A baseline of your own is one subclass of `synthbench.Mixer` (docs/adding_a_mixer.md) or of
+`synthbench.Component` (docs/adding_a_component.md).
 """
 
 from importlib import import_module
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from synthbench.mixers.component import Component
     from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
     from synthbench.mixers.sizes import Sizes
+    from synthbench.modules import load_parameters, nnx_module, parameters_of, torch_module
 
 __version__ = "0.1.0"
 
@@ -38,8 +43,12 @@ __all__ = [
     "apply",
     "cost",
     "initialize",
+    "load_parameters",
     "load_results",
+    "nnx_module",
+    "parameters_of",
     "register",
+    "torch_module",
     "xavier",
 ]
 
@@ -49,6 +58,7 @@ _HOMES = {
     "errors": ("ShapeError", "SynthbenchError", "UnsupportedError"),
     "mixers.base": ("Cost", "Mixer", "Parameter", "Sizes"),
     "mixers.component": ("Component",),
+    "modules": ("load_parameters", "nnx_module", "parameters_of", "torch_module"),
     "mixers.initializers": ("Constant", "Normal", "Uniform", "xavier"),
 }
 
