@@ -87,11 +87,11 @@ class FixedCall(nnx.Module):
         sizes, causal = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
         mask = None if padding_mask is None else padding_mask.astype(bool)
-        y: jax.Array = super().__call__(x, mask, causal)  # type: ignore[misc]
+        y: jax.Array = super().__call__(x, mask, causal)
         return y
 
 
-class MixerLayer(FixedCall, MixerModule):
+class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call without causal
     """A mixer as a layer of a user's own model."""
 
 
@@ -100,7 +100,7 @@ def as_layer(module: nnx.Module, sizes: Sizes, causal: bool) -> nnx.Module:
     own = type(module)
     layer: type[nnx.Module] = MixerLayer
     if own is not MixerModule:  # of a plug-in: no module around it, which would change the names
-        layer = type(own)(own.__name__, (FixedCall, own), {})
+        layer = type(own.__name__, (FixedCall, own), {})
     object.__setattr__(module, "__class__", layer)
     module._fixed = (sizes, causal)  # type: ignore[attr-defined]
     return module

@@ -83,7 +83,7 @@ class FixedCall(nn.Module):
         return y
 
 
-class MixerLayer(FixedCall, MixerModule):
+class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call without causal
     """A mixer as a layer of a user's own model."""
 
 
