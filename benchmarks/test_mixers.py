@@ -30,7 +30,7 @@ SIZES = Sizes.of(d_model=64, heads=4, max_len=LENGTH)
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_step(benchmark: Any, framework: str, variant: str, mode: str) -> None:
     """Seconds of a step, waited for."""
-    model = Model("mixer", parse(variant), SIZES)
+    model = Model.of("mixer", parse(variant), SIZES)
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     backend = importlib.import_module(BACKENDS[framework])
     start, batch = start_values(model.parameters()), random_batch(model, BATCH, LENGTH)

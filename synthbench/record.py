@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
 
 from synthbench.suites.cell import Cell
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 Outcome = Literal["ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined"]
+
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # tables hold counts in 64 bits
+Bytes = Count
+Error = Annotated[float, Field(ge=0)]
+Share = Annotated[float, Field(ge=0)]
 
 
 class Timing(BaseModel):
@@ -18,28 +26,28 @@ class Timing(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    build_seconds: float
-    compile_seconds: float
-    first_step_seconds: float
-    warmup_steps: int
-    samples: list[float]  # seconds of each steady-state step, in order
+    build_seconds: Seconds
+    compile_seconds: Seconds
+    first_step_seconds: Seconds
+    warmup_steps: NonNegativeInt
+    samples: list[Seconds]  # seconds of each steady-state step, in order
     clock: str  # how a step was timed, e.g. "perf_counter, waited"
-    precision_reached: float | None = None  # half of the median's 95% interval, over the median
+    precision_reached: Share | None = None  # half of the median's 95% interval, over the median
     stable: bool | None = None  # whether no trend is left in the samples
-    dispatch_seconds: float | None = None  # of the smallest step there can be, in the same process
-    keeps_memory: bool | None = None  # whether freed memory stayed with the process meanwhile
+    dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
+    keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 
 class Flops(BaseModel):
-    """FLOPs of one step, 2 a multiply-accumulate, by each way of counting."""
+    """FLOPs of one step, 2 per multiply-accumulate, by each way of counting."""
 
     model_config = ConfigDict(extra="forbid")
 
-    formula: int | None  # one forward pass of the whole model; None where a mixer gives no formula
-    traced: int | None
+    formula: Count | None  # one forward pass of the model; None without a formula
+    traced: Count | None
     traced_tool: str | None
     uncounted: dict[str, int] = {}  # operations the tool did not know -> times met
-    compiler: float | None = None
+    compiler: Share | None = None
 
 
 class Memory(BaseModel):
@@ -47,24 +55,24 @@ class Memory(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    parameters: int
-    optimizer: int
-    batch: int
-    peak: int
-    method: str  # how `peak` was taken
-    planned: int | None = None
+    parameters: Bytes
+    optimizer: Bytes
+    batch: Bytes
+    peak: Bytes
+    method: str  # how `peak` was measured
+    planned: Bytes | None = None
     planned_tool: str | None = None
 
 
 class PredictedMemory(BaseModel):
-    """Bytes that a step is to take at its peak, before any step was run."""
+    """Predicted peak of a step in bytes, before any step has run."""
 
     model_config = ConfigDict(extra="forbid")
 
-    bytes: int  # as Memory.peak
+    bytes: Bytes  # as Memory.peak
     tool: str  # what predicted it
-    available: int | None = None
-    """What was there for it; None: not looked at, the cell is run in any case."""
+    available: Bytes | None = None
+    """Memory that was available; None: not checked, the cell runs in any case."""
 
 
 class Parity(BaseModel):
@@ -73,11 +81,11 @@ class Parity(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     against: str  # "numpy" or "none: the mixer gives no reference"
-    forward: float | None
-    gradient: float | None
-    tolerance: float
-    gradient_tolerance: float | None = None
-    choices: list[str] = []  # kernels that were checked
+    forward: Error | None
+    gradient: Error | None
+    tolerance: Error
+    gradient_tolerance: Error | None = None
+    kernels: list[str] = []  # that were checked
     passed: bool
 
 
@@ -87,49 +95,73 @@ class Measurements(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     form: str | None = None  # of the mixer, as built; None for a plug-in's own
-    choices: list[str] = []  # kernels that this form chose for this device and these shapes
-    parameters: int | None = None  # counted by the framework
-    constants: int | None = None
-    declared_parameters: int | None = None  # from the declaration
+    kernels: list[str] = []  # that this form used for this device and these shapes
+    parameters: Count | None = None  # counted by the framework
+    constants: Count | None = None
+    declared_parameters: Count | None = None  # from the declaration
     parity: Parity | None = None
     timing: Timing | None = None
     flops: Flops | None = None
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None
-    warnings: list[str] = []  # what disturbed the steady state; the numbers stand all the same
+    values: dict[str, float | None] = {}  # of a task that measures something else: metric -> value
+    warnings: list[str] = []  # what disturbed the steady state; the numbers are kept
 
 
 class Record(BaseModel):
-    """One cell of one round: its outcome, the reason where it is not ok, its measurements."""
+    """One cell of one round: its outcome, the reason if it is not ok, its measurements."""
 
     model_config = ConfigDict(extra="forbid")
 
     schema_version: int = SCHEMA_VERSION
     id: str  # the cell's id
-    round: int = 0
+    round: NonNegativeInt = 0
+    attempt: NonNegativeInt = 0  # counts up where a cell of a round is measured again
     cell: Cell
     outcome: Outcome
     reason: str = ""
     measurements: Measurements = Measurements()
+    machine: str = ""  # which machine of run.json measured it; empty: nothing was measured
     started: str  # ISO 8601, UTC
-    wall_seconds: float
-    host: dict[str, Any] = {}  # child process facts: threads, cpus, pid
+    wall_seconds: Seconds
+    host: dict[str, Any] = {}  # child process facts: threads, cores, pid
+
+    @model_validator(mode="after")
+    def _id_is_that_of_the_cell(self) -> Record:
+        if self.id != self.cell.id:
+            raise ValueError(f"id {self.id} is not that of its cell, which is {self.cell.id}")
+        return self
+
+    @property
+    def key(self) -> tuple[str, int, int]:
+        """Which measurement this is: cell, round, attempt."""
+        return self.id, self.round, self.attempt
 
 
 class Ceiling(BaseModel):
-    """What a device gives at best, measured in one framework and dtype before the cells."""
+    """The best rates of a device, measured in one framework and dtype before the cells."""
 
     model_config = ConfigDict(extra="forbid")
 
     framework: str
     dtype: str
     device: str
-    flops_per_second: float  # of square matrix products, 2 FLOPs a multiply-accumulate
-    matrix_size: int  # where that rate was reached
-    bytes_per_second: float  # of a copy, bytes read plus bytes written
+    flops_per_second: Rate  # of square matrix products, 2 FLOPs a multiply-accumulate
+    matrix_size: PositiveInt  # at which that rate was reached
+    bytes_per_second: Rate  # of a copy, bytes read plus bytes written
     threads: int | None = None  # of the measuring process
-    seconds: float  # that the measuring took
-    warnings: list[str] = []  # what disturbed it: the device may give more than was measured
+    seconds: Seconds  # that the measuring took
+    warnings: list[str] = []  # what disturbed it: the true rate may be higher
+
+
+class Machine(BaseModel):
+    """A machine that measured cells of a run: what it is, and its best rates."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str  # derived from what the machine is; does not reveal its host name
+    environment: dict[str, Any] = {}
+    ceilings: list[Ceiling] = []
 
 
 class RunInfo(BaseModel):
@@ -141,9 +173,29 @@ class RunInfo(BaseModel):
     suite: str  # its name
     settings: dict[str, Any]  # the suite's content for this kind of device
     device: str
+    executor: str = "local"
     plugins: list[str] = []
-    environment: dict[str, Any] = {}
-    ceilings: list[Ceiling] = []
+    machines: list[Machine] = []  # in the order in which they began to measure
     started: str  # ISO 8601, UTC
     finished: str | None = None  # None: not yet, or interrupted
-    resumed: list[dict[str, Any]] = []  # when, and in which environment
+    resumed: list[dict[str, Any]] = []  # when, and what was different then
+
+    @property
+    def environment(self) -> dict[str, Any]:
+        """The environment of the first machine; empty if none has measured yet."""
+        return self.machines[0].environment if self.machines else {}
+
+    @property
+    def ceilings(self) -> list[Ceiling]:
+        """The ceilings of all machines."""
+        return [ceiling for machine in self.machines for ceiling in machine.ceilings]
+
+
+def latest(records: Iterable[Record]) -> list[Record]:
+    """The records that count: of each cell and round the last attempt, in order of appearance."""
+    found: dict[tuple[str, int], Record] = {}
+    for record in records:
+        known = found.get((record.id, record.round))
+        if known is None or record.attempt >= known.attempt:
+            found[record.id, record.round] = record
+    return list(found.values())

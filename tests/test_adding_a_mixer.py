@@ -24,6 +24,7 @@ from synthbench.mixers.notation import canonical, format_mixer, parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
+from synthbench.run.extensions import load_plugin
 from synthbench.suites.cell import Cell
 from tests.documents import blocks
 
@@ -51,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def mixers(folder: Path) -> dict[str, type[Mixer]]:
     """The document's mixers, loaded as --plugin loads them."""
-    return {cls.name: cls for cls in catalog.load_plugin("my_mixers")}
+    return {cls.name: cls for cls in load_plugin("my_mixers")}
 
 
 def test_the_plugin_option_registers_every_class(mixers: dict[str, type[Mixer]]) -> None:
@@ -164,8 +165,7 @@ def test_a_cell_of_it_passes_the_check_before_timing(
     mixers: dict[str, type[Mixer]], framework: str, kind: str, name: str, dtype: str
 ) -> None:
     stack = {} if kind == "mixer" else {"feed_forward": 8, "vocabulary": 9}
-    cell = Cell.model_validate(
-        {
+    cell = Cell.from_flat(**{
             "variant": canonical(name), "framework": framework, "mode": "train", "model": kind,
             "seq_len": 8, "batch": 2, "d_model": 16, "heads": 4, "max_len": 8, "dtype": dtype,
             "compile": "eager" if framework == "torch" else "compiled", **stack,
@@ -210,7 +210,7 @@ def test_the_formula_stands_beside_what_is_traced(
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     traced = {}
     for name in NAMES:
-        model = Model("mixer", parse(name), sizes)
+        model = Model.of("mixer", parse(name), sizes)
         batch = random_batch(model, batch=3, seq_len=9)
         start = start_values(model.parameters())
         step = backend_of(framework).build(model, start, setting, "forward", batch)
@@ -371,18 +371,18 @@ def test_a_plugin_that_cannot_be_loaded_is_named(folder: Path, name: str) -> Non
     if content is not None:
         (folder / f"{name}.py").write_text(content)
     with pytest.raises(synthbench.SynthbenchError, match=message):
-        catalog.load_plugin(name)
+        load_plugin(name)
 
 
 def test_ctrl_c_while_a_plugin_is_imported_is_ctrl_c(folder: Path) -> None:
     (folder / "slow.py").write_text("raise KeyboardInterrupt")
     with pytest.raises(KeyboardInterrupt):
-        catalog.load_plugin("slow")
+        load_plugin("slow")
 
 
 def test_a_file_in_place_of_a_module_is_explained() -> None:
     with pytest.raises(synthbench.SynthbenchError, match=r"module name.*write 'my_mixers'"):
-        catalog.load_plugin("elsewhere/my_mixers.py")
+        load_plugin("elsewhere/my_mixers.py")
 
 
 def backend_of(framework: str) -> Backend:

@@ -112,11 +112,19 @@ def test_kernels_compute_what_they_say(framework: str, dtype: str) -> None:
 
 
 def cell(framework: str = "torch", dtype: str = "float32") -> Cell:
-    return Cell.model_validate({
-        "variant": "V", "framework": framework, "mode": "train", "seq_len": 8, "batch": 2,
-        "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "compiled",
-        "dtype": dtype,
-    })  # fmt: skip
+    return Cell.from_flat(
+        variant="V",
+        framework=framework,
+        mode="train",
+        seq_len=8,
+        batch=2,
+        model="mixer",
+        d_model=8,
+        heads=2,
+        max_len=8,
+        compile="compiled",
+        dtype=dtype,
+    )
 
 
 def test_each_ceiling_that_is_missing_is_measured_once_in_a_child(

@@ -58,9 +58,17 @@ def refused(capsys: Captured, *arguments: str) -> str:
 
 
 def cell(variant: str = "V", framework: str = "torch") -> Cell:
-    return Cell.model_validate(
-        {"variant": variant, "framework": framework, "mode": "forward", "seq_len": 8, "batch": 1,
-         "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "compiled"}
+    return Cell.from_flat(
+        variant=variant,
+        framework=framework,
+        mode="forward",
+        seq_len=8,
+        batch=1,
+        model="mixer",
+        d_model=8,
+        heads=2,
+        max_len=8,
+        compile="compiled",
     )  # fmt: skip
 
 

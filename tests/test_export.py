@@ -19,7 +19,7 @@ from pytest_benchmark.stats import Stats
 
 from synthbench import load_results
 from synthbench.cli.app import main
-from synthbench.record import Flops, Measurements, Memory, Outcome, Record, RunInfo, Timing
+from synthbench.record import Flops, Machine, Measurements, Memory, Outcome, Record, RunInfo, Timing
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text, same_machine
@@ -36,11 +36,16 @@ def cell(variant: str = "V", seq_len: int = 128, **fields: Any) -> Cell:
         "variant": variant, "framework": "torch", "mode": "forward", "seq_len": seq_len, "batch": 1,
         "model": "mixer", "d_model": 8, "heads": 2, "max_len": seq_len, "compile": "eager",
     }  # fmt: skip
-    return Cell.model_validate(content | fields)
+    return Cell.from_flat(**(content | fields))
 
 
 def record(
-    cell: Cell, *samples: float, round: int = 0, outcome: Outcome = "ok", reason: str = ""
+    cell: Cell,
+    *samples: float,
+    round: int = 0,
+    outcome: Outcome = "ok",
+    reason: str = "",
+    attempt: int = 0,
 ) -> Record:
     timing = Timing(
         build_seconds=1, compile_seconds=2, first_step_seconds=3, warmup_steps=2,
@@ -55,16 +60,16 @@ def record(
         warnings=["busy"] if round else [],
     )
     return Record(
-        id=cell.id, round=round, cell=cell, outcome=outcome, reason=reason, measurements=measured,
-        started="2026-01-01", wall_seconds=1,
+        id=cell.id, round=round, attempt=attempt, cell=cell, outcome=outcome, reason=reason,
+        measurements=measured, started="2026-01-01", wall_seconds=1,
     )  # fmt: skip
 
 
 def some_records() -> list[Record]:
     """V in two rounds, R slower, D ok in one round only, and a cell that ran out of memory."""
     return [
-        record(cell("V"), 0.9),  # lost: recorded again
-        record(cell("V"), 0.010, 0.012, 0.011),
+        record(cell("V"), 0.9),  # does not count: measured again
+        record(cell("V"), 0.010, 0.012, 0.011, attempt=1),
         record(cell("V"), 0.020, 0.021, round=1),
         record(cell("R"), 0.100, 0.200),
         record(cell("D"), 0.001),
@@ -77,7 +82,8 @@ def made_run(folder: Path, records: list[Record] | None = None, **changes: Any) 
     environment = {"cpu": "Some CPU", "cpu_count": 4, "cores": [0, 1], "python": "3.11.7"}
     content: dict[str, Any] = {
         "suite": "tiny", "settings": {"measure": {"min_samples": 2}}, "device": "cpu",
-        "environment": environment, "started": "2026-01-01T00:00:00+00:00",
+        "machines": [Machine(id="some-cpu", environment=environment)],
+        "started": "2026-01-01T00:00:00+00:00",
     }  # fmt: skip
     create_run(folder, RunInfo(**content | changes))
     for one in some_records() if records is None else records:

@@ -42,7 +42,7 @@ def checked(model: Model) -> Model:
 @pytest.mark.parametrize("framework", BACKENDS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_mixers_formula_is_its_program(variant: str, framework: str, seq_len: int) -> None:
-    model = Model("mixer", parse(variant), SIZES)
+    model = Model.of("mixer", parse(variant), SIZES)
     count = traced(framework, model, "forward", seq_len)
     assert dict(count.uncounted) == {}
     assert count.flops == model.flops(batch=BATCH, seq_len=seq_len)
@@ -51,7 +51,7 @@ def test_a_mixers_formula_is_its_program(variant: str, framework: str, seq_len: 
 @pytest.mark.parametrize("framework", BACKENDS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_with_heads_wider_than_their_share(variant: str, framework: str) -> None:
-    model = checked(Model("mixer", parse(variant), WIDE))
+    model = checked(Model.of("mixer", parse(variant), WIDE))
     count = traced(framework, model, "forward", SHORT)
     assert dict(count.uncounted) == {}
     assert count.flops == model.flops(batch=BATCH, seq_len=SHORT)
@@ -61,7 +61,7 @@ def test_with_heads_wider_than_their_share(variant: str, framework: str) -> None
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_stacks_formula_is_its_program(variant: str, framework: str) -> None:
     """A causal product counts in full, and two layers twice."""
-    model = Model("decoder", parse(variant), SIZES, layers=2, feed_forward=20, vocabulary=11)
+    model = Model.of("decoder", parse(variant), SIZES, layers=2, feed_forward=20, vocabulary=11)
     count = traced(framework, checked(model), "forward", SHORT)
     assert dict(count.uncounted) == {}
     assert count.flops == model.flops(batch=BATCH, seq_len=SHORT)
@@ -70,7 +70,7 @@ def test_a_stacks_formula_is_its_program(variant: str, framework: str) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_frameworks_train_steps_do_the_same_products(variant: str) -> None:
     """Two products for each of the forward pass, but none for the gradient of the batch."""
-    model = Model("mixer", parse(variant), SIZES)
+    model = Model.of("mixer", parse(variant), SIZES)
     torch_count = traced("torch", model, "train", SHORT)
     jax_count = traced("jax", model, "train", SHORT)
     assert dict(torch_count.uncounted) == dict(jax_count.uncounted) == {}

@@ -37,7 +37,7 @@ def records(rounds: int = 3, other: str = "fused", **fields: Any) -> Iterator[Re
                         chosen.append("wide")
                     yield record(
                         cell(variant, "torch", "train", length, form=form, **fields), seconds,
-                        round=number, memory=memory, flops=flops, choices=chosen,
+                        round=number, memory=memory, flops=flops, kernels=chosen,
                         form="fused" if form == "auto" else form,
                     )  # fmt: skip
 

@@ -16,7 +16,7 @@ import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.backends.torch import backend, cpu_matmul
-from synthbench.backends.torch.mixers import banded, blockwise, fused_attention
+from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
@@ -120,7 +120,7 @@ def test_any_shape_and_any_padding(variant: str, drawn: st.DataObject) -> None:
     heads, per_head = drawn.draw(st.sampled_from([(1, 4), (2, 4), (3, 5), (2, 1)]), "heads")
     causal = variant != "linformer" and drawn.draw(st.booleans(), "causal")
     sizes = Sizes.of(d_model=heads * per_head, heads=heads, max_len=max_len)
-    model = Model("mixer", parse(variant), sizes, causal=causal)
+    model = Model.of("mixer", parse(variant), sizes, causal=causal)
     batch = random_batch(model, size, seq_len)
     if drawn.draw(st.booleans(), "padded"):
         rows = st.lists(st.booleans(), min_size=seq_len, max_size=seq_len)
@@ -219,7 +219,7 @@ def test_a_training_step_changes_what_is_kept() -> None:
 def added_bytes(variant: str, seq_len: int) -> int:
     """What a train step of one layer takes beyond parameters, their gradients and moments."""
     sizes = Sizes.of(d_model=64, heads=2, max_len=seq_len)
-    model = Model("mixer", parse(variant), sizes)
+    model = Model.of("mixer", parse(variant), sizes)
     setting = Setting(form="fused", compile="eager")
     plan = predict_memory(model, setting, "train", random_batch(model, 2, seq_len))
     assert plan is not None
@@ -244,7 +244,7 @@ def test_the_reference_forms_memory_grows_with_the_square() -> None:
     sizes = {n: Sizes.of(d_model=64, heads=2, max_len=n) for n in (1024, 8192)}
     plans = []
     for seq_len, size in sizes.items():
-        model = Model("mixer", parse("V"), size)
+        model = Model.of("mixer", parse("V"), size)
         setting = Setting(form="reference", compile="eager")
         plan = predict_memory(model, setting, "train", random_batch(model, 2, seq_len))
         assert plan is not None
@@ -280,10 +280,10 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
         "R+V": "blocks of queries" if always else "as written, then blocks of queries",
         "conv": "as written, then blocks of queries",
         "light_conv(width=3)": "shifted sums",
-        "light_conv": "banded product",
+        "light_conv": "banded products",
         "dynamic_conv(layout=mesh)": "windows",
     }
-    assert banded.block_of(15) == 16 and banded.block_of(16) == 32 and banded.block_of(99) == 64
+    assert [head_convolution.block_size(width) for width in (15, 16, 99)] == [16, 32, 64]
 
 
 def test_flops_are_those_of_the_mixer_whichever_form_is_timed() -> None:

@@ -21,7 +21,7 @@ from synthbench.record import Measurements, Record, RunInfo
 from synthbench.report.figures.weights import heat_maps, histogram, histograms, weights_of
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
-from synthbench.tasks.walks import DISTANCE, FOLLOWERS, example
+from synthbench.tasks.data.walks import DISTANCE, FOLLOWERS, example
 
 
 def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:
@@ -31,7 +31,7 @@ def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:
         "feed_forward": 24, "vocabulary": 20, "target_len": 7, "cross_heads": 4,
         "compile": "eager" if framework == "torch" else "compiled",
     }  # fmt: skip
-    return Cell.model_validate(content | changes)
+    return Cell.from_flat(**(content | changes))
 
 
 def start_of(cell: Cell) -> dict[str, Array]:
@@ -55,7 +55,7 @@ def test_weights_of_a_position_sum_to_one(variant: str, shape: tuple[int, ...]) 
 
 
 def test_a_random_synthesizers_weights_are_the_softmax_of_its_logits() -> None:
-    model = Model("mixer", parse("R"), Sizes.of(d_model=8, heads=2, max_len=5))
+    model = Model.of("mixer", parse("R"), Sizes.of(d_model=8, heads=2, max_len=5))
     start = start_values(model.parameters())
     found = weights(model, start, np.zeros((1, 4, 8)))["mixer"][0]
     expected = np.exp(start["mixer.random.logits"][:, :4, :4])
@@ -89,7 +89,7 @@ def test_pictures_hold_every_layer_and_state_and_are_the_same_twice() -> None:
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder", "classifier", "encoder_decoder", "mixer"])
 def test_tasks_are_as_described(kind: str) -> None:
-    model = Model(
+    model = Model.of(
         kind, parse("V"), Sizes.of(d_model=8, heads=2, max_len=12), vocabulary=9,
         labels=3 if kind == "classifier" else None,
         target_len=5 if kind == "encoder_decoder" else None,
@@ -134,7 +134,7 @@ def test_checkpoints_read_back_and_others_are_refused(tmp_path: Path) -> None:
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
     folder = tmp_path / "run"
-    info = RunInfo(suite="mine", settings={}, device="cpu", environment={}, started="2026-01-02")
+    info = RunInfo(suite="mine", settings={}, device="cpu", started="2026-01-02")
     create_run(folder, info)
     for framework in ("torch", "jax"):
         for variant in ("V", "R"):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kill_resume import kill_and_resume
-from synthbench.mixers import catalog
+from synthbench.run.extensions import load_plugin
 
 TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
 
@@ -16,7 +16,7 @@ TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
 @pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
 @pytest.mark.usefixtures("registry")
 def test_kill_at_random_moments(tmp_path: Path) -> None:
-    catalog.load_plugin("tests.plugins.faulty")
+    load_plugin("tests.plugins.faulty")
     seed = 1
     found = kill_and_resume(tmp_path / "run", TRIES, seed)
     print(f"seed {seed}, moments {found.moments}, records kept {found.kept} of {found.total}")

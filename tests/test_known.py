@@ -12,13 +12,13 @@ import pytest
 
 from synthbench.backends.base import BACKENDS, Setting, Step
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers import catalog
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
@@ -38,12 +38,12 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits
 def plugin() -> Iterator[None]:
     """The known mixers, in the catalogue for this module only."""
     with isolated_plugins():
-        catalog.load_plugin(PLUGIN)
+        load_plugin(PLUGIN)
         yield
 
 
 def built(framework: str, variant: str, mode: str) -> Step:
-    model = Model("mixer", parse(variant), Sizes.of(d_model=D, heads=2, max_len=LENGTH))
+    model = Model.of("mixer", parse(variant), Sizes.of(d_model=D, heads=2, max_len=LENGTH))
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     start, batch = start_values(model.parameters()), random_batch(model, BATCH, LENGTH)
     step: Step = importlib.import_module(BACKENDS[framework]).build(
@@ -116,7 +116,7 @@ def test_a_known_allocation_is_the_peak_and_was_predicted(runs: Any, framework: 
 def test_what_does_not_fit_is_not_run(runs: Any, framework: str) -> None:
     record = runs[1][TOO_LARGE, framework, 0]
     assert record.outcome == "oom_predicted"
-    for part in ("400 MB", "300 MB are there", "--force"):
+    for part in ("400 MB", "300 MB available", "--force"):
         assert part in record.reason
     assert record.measurements.memory is None
     assert record.measurements.timing is None

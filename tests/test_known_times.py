@@ -14,10 +14,10 @@ import pytest
 from synthbench.backends.base import BACKENDS, Backend, Batch, Setting
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.timing import time_steps
-from synthbench.mixers import catalog
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.record import Record
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import run_plan
 from synthbench.store import read_records
 from synthbench.suites.plan import make_plan
@@ -40,7 +40,7 @@ measure: {{min_samples: 10, min_seconds: 0.1, max_seconds: 6, precision: 0.01, c
 def slept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Record]]:
     """The record of each framework."""
     with isolated_plugins():
-        catalog.load_plugin(PLUGIN)
+        load_plugin(PLUGIN)
         run_dir = tmp_path_factory.mktemp("runs") / "slept"
         plan = make_plan(parse_suite(SUITE, name="mine", source="mine.yaml"), "cpu")
         run_plan(plan, run_dir, plugins=[PLUGIN])
@@ -68,7 +68,7 @@ def test_a_known_sleep_is_the_median_within_two_percent(
 def test_a_step_that_returns_before_its_work_is_done_is_waited_for() -> None:
     backend = cast(Backend, importlib.import_module(BACKENDS["jax"]))
     size = 256
-    model = Model("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
+    model = Model.of("mixer", Products(times=100), Sizes.of(d_model=size, heads=2, max_len=size))
     batch = Batch(np.full((4, size, size), 1 / size, np.float32), np.zeros((4, size), np.int64))
     step = backend.build(model, {}, Setting(), "forward", batch)
     step.compile()

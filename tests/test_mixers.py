@@ -204,7 +204,7 @@ def test_start_values_do_not_depend_on_the_order(variant: str, kind: str) -> Non
         {} if kind == "mixer" else {"layers": 2, "feed_forward": 8, "vocabulary": 9}
     )
     sizes = SMALL if "a=2, b=6" not in variant else Sizes.of(d_model=12, heads=3, max_len=12)
-    declared = Model(kind, parse(variant), sizes, **stack).parameters()
+    declared = Model.of(kind, parse(variant), sizes, **stack).parameters()
     values = start_values(declared, seed=5)
     backwards = start_values(dict(reversed(declared.items())), seed=5)
     for name, parameter in declared.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,27 +23,31 @@ from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.positions import buckets, sinusoids
-from synthbench.models.presets import PRESETS
+from synthbench.models.presets import PRESETS, T2T_STYLE, T5_STYLE
+from synthbench.models.spec import ModelSpec
 from synthbench.models.start_values import start_values
-from synthbench.models.style import PLAIN, T2T, T5, Style
 
 COMPILE = {"torch": "eager", "jax": "compiled"}
 SOURCE, TARGET = 9, 7
 KINDS = [
-    pytest.param(kind, style, id=f"{kind}-{style.norm}-{style.positions}")
+    pytest.param(
+        kind, style, id=f"{kind}-{style.get('norm', 'layer')}-{style.get('positions', 'learned')}"
+    )
     for kind, style in (
-        ("encoder", T5), ("decoder", T5), ("decoder", T2T), ("classifier", T2T),
-        ("encoder_decoder", T5), ("encoder_decoder", PLAIN),
+        ("encoder", T5_STYLE), ("decoder", T5_STYLE), ("decoder", T2T_STYLE),
+        ("classifier", T2T_STYLE),
+        ("encoder_decoder", T5_STYLE), ("encoder_decoder", {}),
     )
 ]  # fmt: skip
+Style = dict[str, Any]
 VARIANTS = ["R+V", "light_conv"]  # with logits that a bias can be added to, and without
 
 
 def small(variant: str, kind: str, style: Style) -> Model:
     two = kind == "encoder_decoder"
-    return Model(
+    return Model.of(
         kind, parse(variant), Sizes.of(d_model=16, heads=4, max_len=12), layers=2, feed_forward=24,
-        vocabulary=40, style=style, cross_heads=2 if two else None,
+        vocabulary=40, **style, cross_heads=2 if two else None,
         target_len=TARGET if two else None, labels=3 if kind == "classifier" else None,
     )  # fmt: skip
 
@@ -101,7 +106,7 @@ def test_twenty_steps_agree(kind: str, style: Style) -> None:
 
 
 def test_the_target_sees_the_source_and_not_its_own_future() -> None:
-    model = small("V", "encoder_decoder", T5)
+    model = small("V", "encoder_decoder", T5_STYLE)
     start = random_parameters(model)
     batch = random_batch(model, 1, SOURCE)
     before = reference_outputs(model, start, batch)
@@ -148,14 +153,10 @@ def test_sinusoids_at_known_positions() -> None:
 
 
 def of_preset(name: str, variant: str, heads: int, head_dim: int) -> Model:
-    preset = PRESETS[name]
-    return Model(
-        preset.kind, parse(variant),
-        Sizes.of(d_model=preset.d_model, heads=heads, head_dim=head_dim, max_len=preset.max_len),
-        layers=preset.layers, feed_forward=preset.feed_forward, vocabulary=preset.vocabulary,
-        style=preset.style, cross_heads=preset.heads, cross_head_dim=preset.head_dim,
-        target_len=preset.target_len, labels=preset.labels,
-    )  # fmt: skip
+    published = PRESETS[name].model
+    own = {"heads": heads, "head_dim": head_dim}
+    cross = {"cross_heads": published["heads"], "cross_head_dim": published["head_dim"]}
+    return Model(parse(variant), ModelSpec(**published | own | cross))
 
 
 @pytest.mark.parametrize(
@@ -203,12 +204,12 @@ def test_the_differences_of_table_2() -> None:
 def test_what_a_kind_needs_is_said() -> None:
     sizes = Sizes.of(d_model=8, heads=2, max_len=4)
     with pytest.raises(ShapeError, match="target_len: 128"):
-        Model("encoder_decoder", parse("V"), sizes, vocabulary=9)
+        Model.of("encoder_decoder", parse("V"), sizes, vocabulary=9)
     with pytest.raises(ShapeError, match="labels: 4"):
-        Model("classifier", parse("V"), sizes, vocabulary=9)
+        Model.of("classifier", parse("V"), sizes, vocabulary=9)
     with pytest.raises(ShapeError, match="max_len 4"):
-        Model("encoder_decoder", parse("V"), sizes, vocabulary=9, target_len=5).check()
+        Model.of("encoder_decoder", parse("V"), sizes, vocabulary=9, target_len=5).check()
     with pytest.raises(UnsupportedError, match="causal"):
-        Model("encoder_decoder", parse("linformer"), sizes, vocabulary=9, target_len=3).check()
-    with pytest.raises(NotationError, match="Known: layer, rms"):
-        Style(norm="batch")  # type: ignore[arg-type]
+        Model.of("encoder_decoder", parse("linformer"), sizes, vocabulary=9, target_len=3).check()
+    with pytest.raises(NotationError, match="Known: mixer, encoder"):
+        Model.of("batch", parse("V"), sizes)

@@ -316,7 +316,7 @@ def test_a_mixer_without_options_says_so() -> None:
             return None
 
     catalog.register(Bare)
-    with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. There is none"):
+    with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. None is known"):
         parse("bare(x=1)")
 
 

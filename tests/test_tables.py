@@ -13,8 +13,10 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from synthbench.metrics import scientific, si, significant
 from synthbench.record import (
     Flops,
+    Machine,
     Measurements,
     Memory,
     Outcome,
@@ -25,7 +27,6 @@ from synthbench.record import (
     Timing,
 )
 from synthbench.report.data.frame import pool_rounds, record_frame
-from synthbench.report.data.metrics import scientific, si, significant
 from synthbench.report.data.table import Table, for_reading
 from synthbench.report.tables.catalog import TABLES, make_tables
 from synthbench.report.text.comma_separated import csv_text
@@ -46,7 +47,7 @@ def cell(variant: str, framework: str, mode: str, seq_len: int, **fields: Any) -
     sizes = {"batch": 2, "model": "mixer", "d_model": 64, "heads": 4, "max_len": seq_len}
     compiled = "eager" if framework == "torch" else "compiled"
     content = {"variant": variant, "framework": framework, "mode": mode, "seq_len": seq_len}
-    return Cell.model_validate(content | sizes | {"compile": compiled} | fields)
+    return Cell.from_flat(**(content | sizes | {"compile": compiled} | fields))
 
 
 def record(
@@ -116,10 +117,12 @@ def info(**changes: Any) -> RunInfo:
     }  # fmt: skip
     content: dict[str, Any] = {
         "suite": "made_up", "settings": {"axes": {"variant": SUITE_ORDER}, "baseline": "V"},
-        "device": "cpu", "environment": environment, "started": "2026-01-02T03:04:05+00:00",
+        "device": "cpu", "started": "2026-01-02T03:04:05+00:00",
         "finished": "2026-01-02T03:14:05+00:00",
     }  # fmt: skip
-    return RunInfo(**content | changes)
+    ceilings = changes.pop("ceilings", [])
+    machine = Machine(id="some-cpu", environment=environment, ceilings=ceilings)
+    return RunInfo(**{"machines": [machine]} | content | changes)
 
 
 def run_of(records: list[Record], **changes: Any) -> Run:

@@ -23,7 +23,7 @@ STEPS = 20
 
 def two_layers(variant: str, kind: str = "encoder") -> Model:
     sizes = Sizes.of(d_model=16, heads=4, max_len=12)
-    return Model(kind, parse(variant), sizes, layers=2, feed_forward=24, vocabulary=40)
+    return Model.of(kind, parse(variant), sizes, layers=2, feed_forward=24, vocabulary=40)
 
 
 def losses(model: Model, dtype: str, batches: list[Batch]) -> list[np.ndarray]:

@@ -15,7 +15,7 @@ from synthbench.errors import UnsupportedError
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.record import Ceiling, Measurements
-from synthbench.run.worker import measure_cell
+from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 
@@ -75,7 +75,7 @@ def cell(**changes: Any) -> Cell:
         "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "eager",
         "device": "cuda",
     }  # fmt: skip
-    return Cell(**(content | changes))
+    return Cell.from_flat(**(content | changes))
 
 
 class Smallest:
@@ -97,7 +97,7 @@ def measure(
     report: Callable[[str, Measurements], None] = lambda stage, measured: None,
     ceiling: Ceiling | None = None,
     dispatch: float = 0.0,
-    available_memory_for: int | None = None,
+    available_memory: int | None = None,
 ) -> tuple[Measurements, list[str]]:
     smallest = Smallest(dispatch)
     backend: Any = SimpleNamespace(
@@ -105,7 +105,7 @@ def measure(
         predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500),
         smallest_step=lambda device: smallest,
     )
-    return measure_cell(backend, cell(), MEASURE, None, report, ceiling, available_memory_for)
+    return run_cell(backend, cell(), MEASURE, None, report, ceiling, available_memory)
 
 
 def test_everything_is_measured_once_and_in_order() -> None:
@@ -120,7 +120,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert step.asked.count("step") == 1 + measured.timing.warmup_steps + len(
         measured.timing.samples
     )
-    assert (measured.form, measured.choices) == ("fused", ["compiled kernel", "eager kernel"])
+    assert (measured.form, measured.kernels) == ("fused", ["compiled kernel", "eager kernel"])
     assert (measured.parameters, measured.constants) == (256, 3)
     assert measured.declared_parameters == 4 * 8 * 8
     assert measured.memory is not None
@@ -174,7 +174,7 @@ def test_each_stage_is_told_with_what_is_known_by_then() -> None:
 
 def test_a_prediction_is_stored_beside_what_was_there() -> None:
     step = FakeStep()
-    predicted = measure(step, available_memory_for=4500)[0].predicted_memory
+    predicted = measure(step, available_memory=4500)[0].predicted_memory
     assert predicted is not None
     assert (predicted.bytes, predicted.tool, predicted.available) == (4500, "fake shapes", 4500)
     step = FakeStep()
@@ -190,10 +190,8 @@ def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: li
     step.compiled_bytes = compiled
     told: list[Measurements] = []
     there = 4000 if compiled is None else 5000
-    with pytest.raises(TooLargeError, match=f"{there / 1e6:,.0f} MB are there"):
-        measure(
-            step, lambda stage, m: told.append(m.model_copy(deep=True)), available_memory_for=there
-        )
+    with pytest.raises(TooLargeError, match=f"{there / 1e6:,.0f} MB available"):
+        measure(step, lambda stage, m: told.append(m.model_copy(deep=True)), available_memory=there)
     assert step.asked == asked
     assert told[-1].predicted_memory is not None
     assert told[-1].predicted_memory.bytes == (compiled or 4500)
@@ -226,7 +224,7 @@ def test_what_disturbed_the_steady_state_is_told(monkeypatch: pytest.MonkeyPatch
         def __enter__(self) -> None: ...
         def __exit__(self, *exception: object) -> None: ...
 
-    monkeypatch.setattr("synthbench.run.worker.InterferenceMonitor", Disturbed)
+    monkeypatch.setattr("synthbench.tasks.cost.InterferenceMonitor", Disturbed)
     measured, _ = measure(FakeStep())
     assert measured.warnings[0] == "another process was busy"
     assert measured.timing is not None
@@ -238,4 +236,4 @@ def test_a_cell_that_cannot_be_is_unsupported() -> None:
     backend: Any = SimpleNamespace()
     impossible = cell(variant="linformer", model="decoder", vocabulary=9)
     with pytest.raises(UnsupportedError, match="cannot be causal"):
-        measure_cell(backend, impossible, MEASURE)
+        run_cell(backend, impossible, MEASURE)

@@ -108,10 +108,17 @@ class Vanishing(Squeezed):
 @pytest.mark.parametrize("wrong", [Squeezed, Wide, Vanishing])
 def test_the_check_before_timing_sees_a_wrong_output(wrong: type[Mixer], framework: str) -> None:
     synthbench.register(wrong)
-    cell = Cell.model_validate(
-        {"variant": wrong.name, "framework": framework, "mode": "train", "seq_len": 12,
-         "batch": 1, "model": "mixer", "d_model": 16, "heads": 4, "max_len": 12,
-         "compile": "compiled" if framework == "jax" else "eager"}
+    cell = Cell.from_flat(
+        variant=wrong.name,
+        framework=framework,
+        mode="train",
+        seq_len=12,
+        batch=1,
+        model="mixer",
+        d_model=16,
+        heads=4,
+        max_len=12,
+        compile="compiled" if framework == "jax" else "eager",
     )  # fmt: skip
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
     with pytest.raises(synthbench.SynthbenchError, match=f"{wrong.name} in {framework} gives an"):
@@ -119,7 +126,7 @@ def test_the_check_before_timing_sees_a_wrong_output(wrong: type[Mixer], framewo
 
 
 def test_a_reference_of_another_shape_is_refused() -> None:
-    model = Model("mixer", Squeezed(), Sizes.of(d_model=16, **SIZES))
+    model = Model.of("mixer", Squeezed(), Sizes.of(d_model=16, **SIZES))
     with pytest.raises(synthbench.SynthbenchError, match="squeezed in NumPy gives an output"):
         parity.reference_outputs(model, {}, random_batch(model, 2, 12))
 

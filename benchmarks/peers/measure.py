@@ -118,7 +118,7 @@ def build(
     device: str,
 ) -> tuple[Step, Step]:
     """A step of ours and one of the peer's, with the same weights, on the same batch."""
-    model = Model(
+    model = Model.of(
         "mixer", parse(pair.variant), Sizes.of(d_model=d_model, heads=heads, max_len=seq_len)
     )
     start, data = start_values(model.parameters()), random_batch(model, batch, seq_len)

@@ -19,7 +19,7 @@ from benchmarks.peers.pairs import (
 )
 from benchmarks.peers.samples import Sample
 from synthbench.analysis.intervals import Interval, ratio_interval
-from synthbench.report.data.metrics import significant
+from synthbench.metrics import significant
 from synthbench.report.data.table import Column, Marked, Table, Value
 from synthbench.report.text.comma_separated import csv_text
 from synthbench.report.text.markdown import markdown_section

@@ -30,9 +30,9 @@ def show(
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Print a variant's equation, options and parameters, and its cost at a size."""
-    from synthbench.mixers.catalog import load_plugin
     from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.notation import format_mixer, parse
+    from synthbench.run.extensions import load_plugin
 
     for module in plugin:
         load_plugin(module)

@@ -7,6 +7,7 @@ import importlib
 import importlib.metadata
 import os
 import platform
+import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,6 +29,8 @@ VARIABLES = (
     "LD_PRELOAD",
 )  # fmt: skip
 CPUS = Path("/sys/devices/system/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or of the installed packages
 
 
@@ -67,6 +70,20 @@ def read_environment(threads: int | None = None) -> dict[str, Any]:
         "git": git_state(),
         "nvidia": nvidia_devices(),
     }
+
+
+def machine_id(environment: dict[str, Any]) -> str:
+    """A name for a machine: the same whenever it is this one, without telling its host name.
+
+    The CPU's name, the cores, and six hex digits of a hash that also covers the memory, the GPUs
+    and the host name, so that two nodes of the same kind differ.
+    """
+    nvidia = [device.get("name") for device in environment.get("nvidia") or []]
+    cores = len(environment.get("cores") or [])
+    facts = [environment.get(name) for name in ("cpu", "cpu_count", "memory_bytes")]
+    digest = hashlib.sha256(repr([*facts, nvidia, platform.node()]).encode()).hexdigest()
+    cpu = re.sub(r"[^a-z0-9]+", "-", str(environment.get("cpu") or "cpu").lower()).strip("-")
+    return f"{cpu[:24].strip('-')}-{cores}-{digest[:6]}"
 
 
 def versions() -> dict[str, str | None]:
@@ -111,11 +128,34 @@ def total_memory() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that could be allocated now without swapping."""
+    """Bytes that could be allocated now without swapping, within the limit of a container."""
+    available = total_memory()
     for line in (_read("/proc/meminfo") or "").splitlines():
         if line.startswith("MemAvailable"):
-            return int(line.split()[1]) * 1024
-    return total_memory()
+            available = int(line.split()[1]) * 1024
+    left = container_memory_left()
+    return available if left is None else min(available, left)
+
+
+def container_memory_left(root: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Bytes left below the memory limit of this process's control group; None without a limit.
+
+    Reads version 2 of control groups: memory.max and memory.current of the group and of every
+    group above it. File pages that the kernel can drop do not count as used.
+    """
+    lines = (_read(own) or "").splitlines()
+    path = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    folder = root / path.strip("/")
+    found: list[int] = []
+    for group in (folder, *folder.parents):
+        limit, used = _read(group / "memory.max"), _read(group / "memory.current")
+        if limit and used and limit.isdigit() and used.isdigit():
+            stat = dict(line.split() for line in (_read(group / "memory.stat") or "").splitlines())
+            droppable = int(stat.get("inactive_file", 0))
+            found.append(max(0, int(limit) - int(used) + droppable))
+        if group == root:
+            break
+    return min(found, default=None)
 
 
 SOURCES = ("--", ".", ":(exclude)results")

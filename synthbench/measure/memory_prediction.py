@@ -62,6 +62,6 @@ def require_memory(predicted: PredictedMemory) -> None:
     if predicted.available is None or predicted.bytes <= predicted.available * (1 + MARGIN):
         return
     raise TooLargeError(
-        f"predicted to need {predicted.bytes / 1e6:,.0f} MB ({predicted.tool}), and "
-        f"{predicted.available / 1e6:,.0f} MB are there; not run: --force runs it all the same"
+        f"predicted to need {predicted.bytes / 1e6:,.0f} MB ({predicted.tool}), with "
+        f"{predicted.available / 1e6:,.0f} MB available; not run: --force runs it anyway"
     )

@@ -10,6 +10,7 @@ needed, so a process checks its cell with only its own framework loaded.
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, cast
@@ -28,7 +29,6 @@ from synthbench.measure.parity_inputs import (
 )
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
-from synthbench.models.style import Style
 from synthbench.models.training import cross_entropy
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell
@@ -78,32 +78,11 @@ def collect(
 
 def parity_key(cell: Cell) -> str:
     """Cells with the same key share one check: length, batch and width do not change the code."""
-    return "|".join((cell.framework, cell.variant, cell.model, cell.norm, cell.positions,
-                     str(cell.bias), str(has_own_head_dim(cell)), cell.dtype, cell.device,
-                     cell.form, cell.compile))  # fmt: skip
-
-
-def has_own_head_dim(cell: Cell) -> bool:
-    """Whether the heads of a cell's mixer are of another size than d_model / heads."""
-    return cell.head_dim is not None and cell.head_dim * cell.heads != cell.d_model
-
-
-def small_stack(bare: Model, cell: Cell) -> Model:
-    """A small model of the cell's kind and style around a small mixer."""
-    if cell.model == "mixer":
-        return bare
-    return replace(
-        bare,
-        kind=cell.model,
-        causal=None,
-        layers=2,
-        feed_forward=24,
-        vocabulary=40,
-        style=Style(cell.norm, cell.positions, cell.bias),
-        cross_heads=2,
-        target_len=min(SHORTER - 2, bare.sizes.max_len) if cell.target_len else None,
-        labels=3 if cell.labels else None,
-    )
+    architecture = json.dumps(cell.model.architecture, sort_keys=True)
+    return "|".join(
+        (cell.framework, cell.task, cell.variant, architecture, cell.dtype, cell.device, cell.form,
+         cell.compile)
+    )  # fmt: skip
 
 
 def check_cell(backend: Backend, cell: Cell) -> Parity:
@@ -111,8 +90,9 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
 
     Forms that choose kernels by size are checked twice, the second time as if the input were long.
     """
-    bare = small_model(cell.variant, head_dim=8 if has_own_head_dim(cell) else None)
-    model = small_stack(bare, cell)
+    bare = small_model(cell.variant, head_dim=8 if cell.model.has_own_head_dim else None)
+    spec = cell.model.small(bare.spec, target_len=min(SHORTER - 2, bare.sizes.max_len))
+    model = Model(bare.mixer, spec)
     model.check()
     start = random_parameters(model)
     batch = random_batch(model, 2, min(SHORTER, model.sizes.max_len))
@@ -125,7 +105,7 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
             tolerance=FORWARD_TOLERANCE[cell.dtype],
             passed=True,
         )
-    with recording_kernels() as chosen:
+    with recording_kernels() as used:
         forward, gradient = errors(backend, model, start, setting, batch)
         if cell.form != "reference":
             with force_long_kernels():
@@ -138,7 +118,7 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
         gradient=gradient,
         tolerance=tolerance,
         gradient_tolerance=gradient_tolerance,
-        choices=list(chosen),
+        kernels=list(used),
         # `not >` would let a NaN pass
         passed=bool(forward <= tolerance and gradient <= gradient_tolerance),
     )

@@ -48,7 +48,7 @@ def cases(model: Model) -> Iterator[Case]:
 def small_model(variant: str, **sizes: Any) -> Model:
     """A bare mixer at a small size; FD(a, b) decides max_len itself."""
     mixer = parse(variant)
-    model = Model("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
+    model = Model.of("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
     try:
         model.check()
     except ShapeError:
@@ -57,7 +57,7 @@ def small_model(variant: str, **sizes: Any) -> Model:
         if a is None and b is None:
             raise
         max_len = (a or 2) * (b or 2)
-        model = replace(model, sizes=Sizes.of(**{**SMALL, **sizes, "max_len": max_len}))
+        model = model.changed(max_len=max_len)
         model.check()
     return model
 

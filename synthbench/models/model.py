@@ -1,11 +1,11 @@
-"""What each model is, with no framework imported: a stack around a mixer, or the bare mixer.
+"""What each model is, without a framework: a stack around a mixer, or the bare mixer.
 
     mixer            Y = mixer(X); X [B,L,d] is given, and Y is read as logits over d classes
     encoder          embedding + positions, pre-norm blocks, final norm, logits tied to embedding
     decoder          the same, every mixer causal
     classifier       an encoder whose outputs are averaged over the real tokens, times `labels`
     encoder_decoder  an encoder of the source; a decoder of the target, whose blocks also attend to
-                     the encoder's outputs, by dot product whatever the mixer; one embedding
+                     the encoder's outputs, always by dot product; one embedding
 
 A block: x = x + mixer(norm(x)), then x = x + cross(norm(x), source) in the decoder of two, then
 x = x + relu(norm(x) up + up_bias) down + down_bias.
@@ -13,7 +13,8 @@ x = x + relu(norm(x) up + up_bias) down + down_bias.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from synthbench.errors import NotationError, ShapeError
@@ -26,14 +27,12 @@ from synthbench.models import layers
 from synthbench.models.layers import CrossAttention, prefixed
 from synthbench.models.positions import BUCKETS
 from synthbench.models.reference import reference
-from synthbench.models.style import PLAIN, Style
-
-KINDS = ("mixer", "encoder", "decoder", "classifier", "encoder_decoder")
+from synthbench.models.spec import KINDS, ModelKind, ModelSpec
 
 
 @dataclass(frozen=True)
 class Stack:
-    """One of the model's stacks: where its names stand, and what its blocks hold."""
+    """One of the model's stacks: the prefix of its parameter names, and what its blocks contain."""
 
     prefix: str  # "" or "encoder." or "decoder."
     causal: bool
@@ -42,24 +41,25 @@ class Stack:
 
 @dataclass(frozen=True)
 class Model:
-    """A model around one mixer; all but `kind`, `mixer` and `sizes` belong to the stacks."""
+    """A model around one mixer; `causal` defaults to True only for a decoder."""
 
-    kind: str
     mixer: Mixer
-    sizes: Sizes
-    layers: int = 1  # of each stack
-    feed_forward: int | None = None  # default 4 d_model
-    vocabulary: int | None = None
-    causal: bool | None = None  # default: only a decoder is
-    style: Style = PLAIN
-    cross_heads: int | None = None  # encoder_decoder; default: the mixer's
-    cross_head_dim: int | None = None
-    target_len: int | None = None  # encoder_decoder: tokens of the target, at most max_len
-    labels: int | None = None  # classifier
+    spec: ModelSpec
+    causal: bool | None = None
+
+    @classmethod
+    def of(
+        cls, kind: str, mixer: Mixer, sizes: Sizes, *, causal: bool | None = None, **spec: Any
+    ) -> Model:
+        """A model with a mixer of these sizes; `spec` are further fields of ModelSpec.
+
+        Raises NotationError for an unknown kind, ShapeError for sizes that the kind needs.
+        """
+        if kind not in KINDS:
+            raise NotationError(f"model {kind!r} not known. Known: {', '.join(KINDS)}")
+        return cls(mixer, ModelSpec(kind=kind, **asdict(sizes), **spec), causal)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise NotationError(f"model {self.kind!r} not known. Known: {', '.join(KINDS)}")
         if self.kind == "mixer" and self.layers != 1:
             raise ShapeError(f"a bare mixer has one layer, got layers {self.layers}")
         for what, kinds, like in (
@@ -67,16 +67,56 @@ class Model:
             ("target_len", ("encoder_decoder",), 128),
             ("labels", ("classifier",), 4),
         ):
-            if self.kind in kinds and getattr(self, what) is None:
+            if self.kind in kinds and getattr(self.spec, what) is None:
                 raise ShapeError(f"model {self.kind} needs {what}, like {what}: {like}")
-        if self.is_stack and self.feed_forward is None:
-            object.__setattr__(self, "feed_forward", 4 * self.sizes.d_model)
         if self.causal is None:
             object.__setattr__(self, "causal", self.kind == "decoder")
 
+    def changed(self, **spec: Any) -> Model:
+        """The same model with other fields of its spec."""
+        return replace(self, spec=self.spec.model_copy(update=spec))
+
+    @property
+    def kind(self) -> ModelKind:
+        """Which of the models this is."""
+        return self.spec.kind
+
+    @property
+    def layers(self) -> int:
+        """Blocks of each stack."""
+        return self.spec.layers
+
+    @property
+    def feed_forward(self) -> int:
+        """Hidden channels of the feed-forward."""
+        return self.spec.feed_forward or 4 * self.spec.d_model
+
+    @property
+    def vocabulary(self) -> int | None:
+        """Tokens of the embedding; None for a bare mixer."""
+        return self.spec.vocabulary
+
+    @property
+    def target_len(self) -> int | None:
+        """Tokens of the target; None if there is only one sequence."""
+        return self.spec.target_len
+
+    @property
+    def labels(self) -> int | None:
+        """Classes of a classifier."""
+        return self.spec.labels
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        """The sizes of the mixer."""
+        spec = self.spec
+        return Sizes.of(
+            d_model=spec.d_model, heads=spec.heads, max_len=spec.max_len, head_dim=spec.head_dim
+        )
+
     @property
     def is_stack(self) -> bool:
-        """Whether there is a stack around the mixer."""
+        """Whether the mixer is inside a stack."""
         return self.kind != "mixer"
 
     @property
@@ -96,21 +136,22 @@ class Model:
         return found
 
     def targets_of(self, seq_len: int) -> tuple[int, ...]:
-        """The shape of one example's targets: a class a token, or one of the whole."""
+        """The shape of one example's targets: one class per token, or one per example."""
         return () if self.kind == "classifier" else (self.target_len or seq_len,)
 
     @property
     def has_position_bias(self) -> bool:
         """Whether the mixer's logits get a bias by distance: only attention has logits."""
-        relative = self.is_stack and self.style.positions == "relative"
+        relative = self.is_stack and self.spec.positions == "relative"
         return relative and isinstance(self.mixer, Attention)
 
     @property
     def cross(self) -> CrossAttention:
         """The attention of the decoder on the encoder's outputs."""
-        heads = self.cross_heads or self.sizes.heads
-        default = self.sizes.head_dim if self.cross_heads is None else self.sizes.d_model // heads
-        return CrossAttention(self.sizes.d_model, heads, self.cross_head_dim or default)
+        spec, sizes = self.spec, self.sizes
+        heads = spec.cross_heads or sizes.heads
+        default = sizes.head_dim if spec.cross_heads is None else sizes.d_model // heads
+        return CrossAttention(sizes.d_model, heads, spec.cross_head_dim or default)
 
     @property
     def needed_share(self) -> float:
@@ -143,7 +184,7 @@ class Model:
         init = Normal(d**-0.5)
         assert self.vocabulary is not None
         declared = {"embedding": Parameter((self.vocabulary, d), init)}
-        if self.style.positions == "learned":
+        if self.spec.positions == "learned":
             declared["positions"] = Parameter((self.sizes.max_len, d), init)
         return declared
 
@@ -155,7 +196,7 @@ class Model:
         return declared | prefixed("final_norm", self.norm_parameters())
 
     def bias_parameters(self) -> dict[str, Parameter]:
-        """Declare the bias of each bucket of distances and head, where there is one."""
+        """Declare the position bias per distance bucket and head, if the model has one."""
         shape = (BUCKETS, self.sizes.heads)
         return {"relative_bias": Parameter(shape, ZEROS)} if self.has_position_bias else {}
 
@@ -171,14 +212,11 @@ class Model:
 
     def norm_parameters(self) -> dict[str, Parameter]:
         """Declare a norm of this model's style."""
-        return layers.norm_parameters(self.sizes.d_model, self.style.norm)
+        return layers.norm_parameters(self.sizes.d_model, self.spec.norm)
 
     def feed_forward_parameters(self) -> dict[str, Parameter]:
         """Declare the two-layer feed-forward of a block."""
-        assert self.feed_forward is not None
-        return layers.feed_forward_parameters(
-            self.sizes.d_model, self.feed_forward, self.style.bias
-        )
+        return layers.feed_forward_parameters(self.sizes.d_model, self.feed_forward, self.spec.bias)
 
     def label_parameters(self) -> dict[str, Parameter]:
         """Declare the classifier's map to its labels."""
@@ -191,11 +229,10 @@ class Model:
         """FLOPs of one forward pass; None where the mixer gives no formula.
 
         The embedding look-up counts nothing; the tied logits count as the product they are.
-        `seq_len` is that of the source where there are two sequences.
+        With two sequences, `seq_len` is the length of the source.
         """
         if not self.is_stack:
             return flops_of(self.mixer, self.sizes, batch=batch, seq_len=seq_len)
-        assert self.feed_forward is not None
         d, total, length = self.sizes.d_model, 0, seq_len
         for stack in self.stacks:
             length = self.target_len or seq_len if stack.cross else seq_len

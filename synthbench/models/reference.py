@@ -56,9 +56,9 @@ def embedded(model: Model, p: Tensors, tokens: Array) -> Array:
     """Token ids [B,L] -> X [B,L,d], positions added where they are added to tokens."""
     x: Array = p["embedding"][tokens]
     L = tokens.shape[1]
-    if model.style.positions == "learned":
+    if model.spec.positions == "learned":
         return x + p["positions"][:L]
-    if model.style.positions == "sinusoidal":
+    if model.spec.positions == "sinusoidal":
         return x + sinusoids(L, model.sizes.d_model).astype(x.dtype)
     return x
 
@@ -74,7 +74,7 @@ def run(
     watched: dict[str, Array] | None,
 ) -> Array:
     """One stack: its blocks, and the final norm."""
-    kind = model.style.norm
+    kind = model.spec.norm
     bias = {}
     if model.has_position_bias:
         bias = {"position_bias": position_bias(p["relative_bias"], x.shape[1], stack.causal)}
@@ -113,7 +113,7 @@ def mixed(
 
 
 def mean(x: Array, mask: Array | None) -> Array:
-    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    """Mean of X [B,L,d] over the real tokens; zeros if there is none."""
     if mask is None:
         average: Array = x.mean(axis=1)
         return average

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from synthbench.errors import SynthbenchError
-from synthbench.mixers.catalog import load_plugin
 from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, measure_item
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.pytest_benchmark import same_machine
 from synthbench.run.devices import resolve_device
+from synthbench.run.extensions import load_plugin
+from synthbench.run.planning import plan_suite
 from synthbench.suites.cell import Cell
-from synthbench.suites.plan import FRAMEWORKS, Plan, make_plan
+from synthbench.suites.plan import FRAMEWORKS, Plan
 from synthbench.suites.suite import load_suite
 
 OFF = "; benchmarks are disabled: each cell is checked and run, no time is taken"
@@ -58,7 +59,7 @@ class Suites:
                     f"--synthbench: two suites are called {suite.name}, and so would their "
                     "benchmarks; give one at a time"
                 )
-            plans[path] = make_plan(suite, device, frameworks)
+            plans[path] = plan_suite(suite, device, frameworks)
         return plans
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Any:

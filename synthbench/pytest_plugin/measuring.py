@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from synthbench.errors import FrameworkMissingError, SynthbenchError
+from synthbench.measure.environment import machine_id
 from synthbench.record import Outcome, Record
 from synthbench.report.export.benchmark import extra_info, parameters_of, samples_of, worst
 from synthbench.run.ceilings import measure_ceilings
+from synthbench.run.cell_runner import CellRunner, now, record_of
 from synthbench.run.progress import Silent
-from synthbench.run.runner import Running, Summary, now, record_of
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 
@@ -36,57 +35,51 @@ class Bench:
 
     def __init__(self, plan: Plan, plugins: Sequence[str], notes: list[str]) -> None:
         self.plan, self.plugins, self.notes = plan, list(plugins), notes
-        self.running: Running | None = None
-        self.missing: dict[str, str] = {}
+        self.runner: CellRunner | None = None
+        self.machine = ""
 
     def start(self, cells: Iterable[Cell], *, timed: bool) -> None:
-        """Start the hosts of these cells and measure their ceilings, where that is to be done."""
-        if self.running is not None:
+        """Start the hosts of these cells and measure their ceilings, unless that is done."""
+        if self.runner is not None:
             return
-        settings = self.plan.settings
-        measure = settings.measure if timed else settings.measure.model_copy(update=UNTIMED)
-        plan = replace(
-            self.plan,
-            cells=tuple(cells),
-            settings=settings.model_copy(update={"measure": measure}),
-        )
-        summary = Summary(Path(), plan.device)
-        self.missing = summary.missing
-        self.running = Running(plan, summary, self.plugins, _Notes(self.notes))
-        self.running.start_hosts()
+        cells, measure = list(cells), self.plan.settings.measure
+        if not timed:
+            measure = measure.model_copy(update=UNTIMED)
+        runner = CellRunner(measure, self.plan.device, self.plugins, _Notes(self.notes))
+        self.runner = runner
+        runner.start(dict.fromkeys(cell.framework for cell in cells))
+        self.machine = machine_id(runner.environment())
         if measure.ceiling:
-            self.running.ceilings = measure_ceilings(
-                self.running.hosts, plan.cells, [], self.running.observer
-            )
+            runner.ceilings = measure_ceilings(runner.hosts, cells, [], runner.observer)
 
     def measure(self, cell: Cell) -> list[Record]:
         """A record for each round of a cell, up to the first that is not ok.
 
         Raises FrameworkMissingError where its framework or the device is not there.
         """
-        running = self.running
-        assert running is not None
+        runner = self.runner
+        assert runner is not None
         records: list[Record] = []
-        for number in range(running.measure_settings.rounds):
-            if cell.framework not in running.hosts:
-                raise FrameworkMissingError(self.missing[cell.framework])
+        for number in range(runner.measure.rounds):
+            if cell.framework not in runner.hosts:
+                raise FrameworkMissingError(runner.missing[cell.framework])
             started = now()
-            reply = running.reply_for(cell)
-            records.append(record_of(cell, number, started, reply))
+            reply = runner.reply_for(cell)
+            records.append(record_of(cell, number, started, reply, self.machine))
             if reply.outcome != "ok":
                 break
         return records
 
     def version(self, framework: str) -> str:
         """The framework's version; it must be there."""
-        assert self.running is not None
-        return self.running.hosts[framework].version
+        assert self.runner is not None
+        return self.runner.hosts[framework].version
 
     def stop(self) -> None:
         """End the hosts."""
-        running, self.running = self.running, None
-        if running is not None:
-            running.stop_hosts()
+        runner, self.runner = self.runner, None
+        if runner is not None:
+            runner.stop()
 
 
 class Replay:

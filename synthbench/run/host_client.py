@@ -1,4 +1,4 @@
-"""The runner's side of a host: start it, give it jobs one at a time, stop it."""
+"""The runner's side of a host: start it, send it jobs one at a time, stop it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,18 +22,20 @@ from synthbench.measure.environment import usable_cores
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.limits import thread_variables
 from synthbench.run.outcome import shortened
+from synthbench.run.supervise import LONGEST_POLL
 
 START_SECONDS = 300.0
 STOP_SECONDS = 10.0
+GRACE_SECONDS = 30.0  # after a job's time-out, for the host to end its child and reply
 DEVICES_SECONDS = 120.0
 
 
 class HostDiedError(Exception):
-    """The host process ended while it was asked for something."""
+    """The host process died while it was running a job."""
 
 
 class Host:
-    """One framework in a process of its own; a context manager that starts and stops it."""
+    """A process with one framework; a context manager that starts and stops it."""
 
     def __init__(
         self,
@@ -54,10 +57,10 @@ class Host:
         self._greeted = False
 
     def launch(self) -> None:
-        """Begin to start the host, without waiting for its framework."""
+        """Start the host process without waiting for its framework."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "synthbench.run.host", self.framework, *self.plugins],
+            [sys.executable, "-P", "-m", "synthbench.run.host", self.framework, *self.plugins],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -68,7 +71,7 @@ class Host:
         self._greeted = False
 
     def start(self) -> Host:
-        """Start the host; FrameworkMissingError where its framework cannot be used."""
+        """Start the host; raises FrameworkMissingError if its framework cannot be used."""
         if self._process is None:
             self.launch()
         if not self._greeted:
@@ -84,7 +87,7 @@ class Host:
         return self
 
     def run(self, job: Job) -> Reply:
-        """Have a job done and wait for it; HostDiedError where the host does not outlive it."""
+        """Run a job and wait for it; raises HostDiedError if the host dies while running it."""
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
@@ -92,13 +95,13 @@ class Host:
             self._process.stdin.write(job.encode())
         except OSError as error:
             raise self._died() from error
-        return self._receive(None)
+        return self._receive(job.limits.timeout_seconds + GRACE_SECONDS)
 
     def call(self, target: str, kwargs: Mapping[str, Any], timeout_seconds: float = 600.0) -> Any:
-        """What "module:function" returns for JSON-able keywords, called in a child of this host.
+        """The result of "module:function" with JSON-able keywords, called in a child of this host.
 
-        The returned object must be picklable. Raises the function's SynthbenchError as it is, and
-        SynthbenchError for whatever else ended the child.
+        The result must be picklable. Raises the function's own SynthbenchError unchanged, and
+        SynthbenchError for anything else that ended the child.
         """
         with tempfile.TemporaryDirectory(prefix="synthbench-") as folder:
             answer = Path(folder) / "answer.pickle"
@@ -112,7 +115,7 @@ class Host:
             return pickle.loads(answer.read_bytes())
 
     def devices(self, require: str | None = None) -> list[DeviceInfo]:
-        """The devices the framework sees; FrameworkMissingError where `require` is not there."""
+        """The devices the framework sees; raises FrameworkMissingError if `require` is missing."""
         job = Job("devices", {"require": require}, Limits(DEVICES_SECONDS, self.threads))
         try:
             reply = self.run(job)
@@ -122,7 +125,7 @@ class Host:
             if reply.error:
                 raise error_of(reply)
             raise FrameworkMissingError(
-                f"{self.framework} cannot tell its devices: {reply.outcome}: {reply.reason}"
+                f"{self.framework} cannot list its devices: {reply.outcome}: {reply.reason}"
             )
         return [DeviceInfo(**device) for device in reply.result]
 
@@ -134,9 +137,9 @@ class Host:
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(OSError):
-            process.stdin.close()  # the host takes this as the end
+            process.stdin.close()  # the host exits when its input ends
         if not self._greeted:
-            process.kill()  # it is still importing, and has no child
+            process.kill()  # it is still importing and has no child
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -156,7 +159,9 @@ class Host:
     ) -> None:
         self.stop()
 
-    def _receive(self, timeout_seconds: float | None) -> Reply:
+    def _receive(self, timeout_seconds: float) -> Reply:
+        """The next reply; a host that gives none in time is killed."""
+        deadline = time.monotonic() + timeout_seconds
         assert self._process is not None
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
@@ -164,9 +169,11 @@ class Host:
         poll.register(fd, select.POLLIN)
         content = bytearray()
         while not content.endswith(b"\n"):
-            ready = poll.poll(None if timeout_seconds is None else timeout_seconds * 1000)
+            ready = poll.poll(max(0.0, min(deadline - time.monotonic(), LONGEST_POLL)) * 1000)
             if not ready:
-                self._process.kill()
+                if time.monotonic() < deadline:
+                    continue
+                self._process.kill()  # also where it was stopped
             chunk = os.read(fd, 2**16)
             if not chunk:
                 raise self._died()
@@ -183,18 +190,30 @@ class Host:
         how = f"its host process ended with code {code}" if code >= 0 else (
             f"its host process was killed by signal {-code}"
         )  # fmt: skip
-        return HostDiedError(f"{how}; it said last: {said}" if said else how)
+        return HostDiedError(f"{how}; its last output: {said}" if said else how)
 
     def _environment(self) -> dict[str, str]:
-        """The runner's environment; modules are found as the runner finds them."""
+        """The runner's environment; the host finds modules where the runner finds them."""
         cores = len(usable_cores())
         variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
         here = str(Path(__file__).resolve().parents[2])
-        variables["PYTHONPATH"] = os.pathsep.join([here, *(path for path in sys.path if path)])
+        variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if self.device_kind == "cpu":
             variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
         return variables
+
+
+def module_folders() -> list[str]:
+    """The runner's sys.path without the working directory, unless PYTHONPATH names it.
+
+    Python puts the working directory there by itself, and a `random.py` in it would be imported in
+    place of the standard library. Plug-ins are still found in it: `load_plugin` looks there last.
+    """
+    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    here = os.getcwd()
+    folders = [path for path in sys.path if path]
+    return [path for path in folders if os.path.abspath(path) != here or here in asked]
 
 
 def call_in_child(
@@ -204,15 +223,15 @@ def call_in_child(
     plugins: Sequence[str] = (),
     timeout_seconds: float = 600.0,
 ) -> Any:
-    """`Host.call` on a host of its own, started and stopped around it."""
+    """`Host.call` on a new host that is started and stopped for this call."""
     with Host(framework, plugins=plugins) as host:
         return host.call(target, kwargs, timeout_seconds)
 
 
 def error_of(reply: Reply, prefix: str = "") -> SynthbenchError:
-    """The error that ended a job: of its own class where it is one of the project's."""
+    """The error that ended a job, with its own class if it is one of the project's."""
     cls = getattr(errors, reply.error, None)
-    if cls is None or cls is UnknownNameError:  # the latter is made of a name, not of a message
+    if cls is None or cls is UnknownNameError:  # that one is made from a name, not from a message
         return SynthbenchError(prefix + reply.reason if not reply.error else reply.reason)
     error = cls(reply.reason)
     assert isinstance(error, SynthbenchError)

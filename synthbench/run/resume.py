@@ -1,4 +1,4 @@
-"""Go on with a run: what is there is kept, and what is odd about it is told."""
+"""Continue a run: what it has is kept, and what has changed since is reported."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from synthbench.errors import ResultsError
-from synthbench.record import Record
+from synthbench.record import Machine, Record
 from synthbench.run.progress import Observer
 from synthbench.store import (
     INFO,
@@ -21,26 +21,26 @@ from synthbench.store import (
 )
 from synthbench.suites.plan import Plan
 
+COMPARED = ("cpu", "cores", "versions", "frameworks")  # of an environment
+
 
 def require_own(plan: Plan, run_dir: Path) -> None:
-    """Raise ResultsError where a folder holds a run of another suite, or one that is damaged."""
+    """Raise ResultsError if a folder holds a run of another suite, or a damaged one."""
     if not has_begun(run_dir):
         return
     suite = read_info(run_dir).suite
     if suite != plan.suite:
         raise ResultsError(
             f"{run_dir} is a run of suite {suite}, not of {plan.suite}; give the --out of a run of "
-            f"{plan.suite}, or leave --resume out to begin one"
+            f"{plan.suite}, or leave --resume out to start a new one"
         )
 
 
-def continue_run(
-    plan: Plan, run_dir: Path, environment: dict[str, Any], observer: Observer
-) -> list[Record] | None:
-    """The records a run has already; None where there is no run yet.
+def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:
+    """The records a run has already; None if there is no run yet.
 
-    Damaged lines are moved aside. Told to the observer: damage, a changed suite or environment,
-    and records that belong to no cell of the plan. Raises ResultsError where it cannot be read.
+    Damaged lines are moved aside. Reported to the observer: damage, a changed suite, and records
+    that belong to no cell of the plan. Raises ResultsError where the run cannot be read.
     """
     records_path = run_dir / RECORDS
     begun = records_path.exists() and records_path.stat().st_size > 0
@@ -51,32 +51,55 @@ def continue_run(
         for damage in run.damaged:
             observer.note(f"{run_dir}: {damage}; moved aside, everything else is kept")
         run = set_damage_aside(run)
-        _tell_strangers(plan, run.records, observer)
+        _report_unknown_records(plan, run.records, observer)
         settings = plan.settings.model_dump(mode="json")
-        session: dict[str, Any] = {
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "environment": environment,
-        }
+        session: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
         if settings != run.info.settings:
             observer.note(
                 f"{plan.source}, or the selection from it, has changed since this run began; "
                 "only what is missing runs"
             )
             session["settings_before"] = run.info.settings
-        for name in ("cpu", "cores", "versions", "frameworks"):
-            before, after = run.info.environment.get(name), environment.get(name)
-            if before != after:
-                observer.note(f"{name} differs from when this run began: {before} -> {after}")
         changes = {"settings": settings, "finished": None, "resumed": [*run.info.resumed, session]}
         write_info(run_dir, run.info.model_copy(update=changes))
     return run.records
 
 
-def _tell_strangers(plan: Plan, records: list[Record], observer: Observer) -> None:
-    own = {cell.id for cell in plan.cells} | {skip.cell.id for skip in plan.skipped}
-    strangers = sum(record.id not in own for record in records)
-    if strangers:
+def add_machine(run_dir: Path, machine: Machine, observer: Observer) -> None:
+    """Store a machine in run.json; what has changed since it measured before is reported."""
+    info = read_info(run_dir)
+    machines = {known.id: known for known in info.machines}
+    resumed = list(info.resumed)
+    if known := machines.get(machine.id):
+        changed = differences(known.environment, machine.environment)
+        for name, (before, after) in changed.items():
+            observer.note(f"{name} differs from when this run began: {before} -> {after}")
+        if changed and resumed:
+            resumed[-1] = resumed[-1] | {"environment": machine.environment}
+        machine = machine.model_copy(update={"environment": known.environment})
+    elif machines:
         observer.note(
-            f"{strangers} records belong to no cell of this plan (the suite, the device or the "
+            f"machine {machine.id} measures the rest of this run; {', '.join(machines)} began it"
+        )
+    machines[machine.id] = machine
+    changes = {"machines": list(machines.values()), "resumed": resumed}
+    write_info(run_dir, info.model_copy(update=changes))
+
+
+def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """What of an environment numbers depend on and has changed: name -> before, after."""
+    return {
+        name: (before.get(name), after.get(name))
+        for name in COMPARED
+        if before.get(name) != after.get(name)
+    }
+
+
+def _report_unknown_records(plan: Plan, records: list[Record], observer: Observer) -> None:
+    own = {cell.id for cell in plan.cells} | {skip.cell.id for skip in plan.skipped}
+    unknown = sum(record.id not in own for record in records)
+    if unknown:
+        observer.note(
+            f"{unknown} records belong to no cell of this plan (the suite, the device or the "
             "selection has changed); they are kept"
         )

@@ -5,34 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
 
 from synthbench.mixers.declaration import sizes_for
 from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
-from synthbench.models.style import NormKind, PositionKind, Style
+from synthbench.models.spec import ModelSpec
 
 Framework = Literal["torch", "jax"]
-ModelKind = Literal["mixer", "encoder", "decoder", "classifier", "encoder_decoder"]
 Mode = Literal["forward", "train"]
-DType = Literal["float32", "bfloat16", "float64"]
+DType = Literal["float32", "bfloat16", "float16", "float64"]
 Form = Literal["auto", "fused", "reference"]
 Compile = Literal["eager", "compiled"]
-
-# Fields younger than the first records: at its default, such a field leaves an id what it was.
-ADDED = (
-    "replica", "label", "norm", "positions", "bias", "cross_heads", "cross_head_dim", "target_len",
-    "labels",
-)  # fmt: skip
-
-
-# What a suite's model says; its label stands for them where there is one.
-MODEL_FIELDS = (
-    "model", "d_model", "heads", "head_dim", "max_len", "layers", "feed_forward", "vocabulary",
-    "norm", "positions", "bias", "cross_heads", "cross_head_dim", "target_len", "labels",
-)  # fmt: skip
 
 
 class Cell(BaseModel):
@@ -42,24 +28,12 @@ class Cell(BaseModel):
 
     variant: str  # canonical notation
     framework: Framework
+    task: str = "cost"
+    options: dict[str, Any] = {}  # of the task
     mode: Mode
     seq_len: PositiveInt
     batch: PositiveInt
-    model: ModelKind
-    d_model: PositiveInt
-    heads: PositiveInt
-    head_dim: PositiveInt | None = None
-    max_len: PositiveInt
-    layers: PositiveInt = 1
-    feed_forward: PositiveInt | None = None  # this and what follows: of stacks only
-    vocabulary: PositiveInt | None = None
-    norm: NormKind = "layer"
-    positions: PositionKind = "learned"
-    bias: bool = True  # of the feed-forward
-    cross_heads: PositiveInt | None = None  # encoder_decoder
-    cross_head_dim: PositiveInt | None = None
-    target_len: PositiveInt | None = None
-    labels: PositiveInt | None = None  # classifier
+    model: ModelSpec
     dtype: DType = "float32"
     device: str = "cpu"  # cpu, cuda or cuda:N
     form: Form = "auto"
@@ -70,38 +44,47 @@ class Cell(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """Twelve hex digits of the SHA-256 of the cell's canonical JSON."""
-        content = self.model_dump(mode="json")
-        for name in ADDED:
-            if content[name] == type(self).model_fields[name].default:
-                del content[name]
+        """Twelve hex digits of the SHA-256 of the canonical JSON of what is not at its default.
+
+        So a field that is added later, with a default, leaves the ids of older cells as they were.
+        """
+        content = self.model_dump(mode="json", exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    @classmethod
+    def from_flat(cls, **content: Any) -> Cell:
+        """The cell of which `flat` gives this content; what is left out is at its default."""
+        spec = {name: content.pop(name) for name in MODEL_FIELDS if name in content}
+        if "model" in spec:
+            spec["kind"] = spec.pop("model")
+        return cls(**content, model=ModelSpec(**spec))
+
+    def flat(self) -> dict[str, Any]:
+        """Every field by name, those of the model beside the others, its kind as `model`."""
+        content = {name: getattr(self, name) for name in type(self).model_fields}
+        spec = {name: getattr(self.model, name) for name in ModelSpec.model_fields}
+        return content | {"model": spec.pop("kind")} | spec
+
+
+# The fields of the model as `Cell.flat` names them, and every name that it has.
+MODEL_FIELDS = ("model", *(name for name in ModelSpec.model_fields if name != "kind"))
+FLAT_FIELDS = tuple(
+    flat for name in Cell.model_fields for flat in (MODEL_FIELDS if name == "model" else (name,))
+)
 
 
 def model_of(cell: Cell) -> Model:
     """The model a cell measures; raises what is wrong with its sizes or its variant."""
-    mixer = parse(cell.variant)
+    mixer, spec = parse(cell.variant), cell.model
     sizes = sizes_for(
         mixer,
-        d_model=cell.d_model,
-        heads=cell.heads,
-        max_len=cell.max_len,
-        head_dim=cell.head_dim,
+        d_model=spec.d_model,
+        heads=spec.heads,
+        max_len=spec.max_len,
+        head_dim=spec.head_dim,
     )
-    model = Model(
-        kind=cell.model,
-        mixer=mixer,
-        sizes=sizes,
-        layers=cell.layers,
-        feed_forward=cell.feed_forward,
-        vocabulary=cell.vocabulary,
-        style=Style(cell.norm, cell.positions, cell.bias),
-        cross_heads=cell.cross_heads,
-        cross_head_dim=cell.cross_head_dim,
-        target_len=cell.target_len,
-        labels=cell.labels,
-    )
+    model = Model(mixer, spec)
     sizes.require_length(cell.seq_len)
     model.check()
     return model

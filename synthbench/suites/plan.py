@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import itertools
-import random
 import re
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import get_args
 
@@ -46,24 +45,6 @@ class Plan:
         present = {cell.framework for cell in self.cells}
         return tuple(framework for framework in FRAMEWORKS if framework in present)
 
-    def order(self, round_number: int) -> list[Cell]:
-        """The cells in the order of one round: shuffled, the same for the same seed.
-
-        Those of one group, between which ratios are taken, follow each other in a shuffled order,
-        so that a machine that drifts over minutes takes the baseline with it; the groups are
-        shuffled too.
-        """
-        groups: dict[Hashable, list[Cell]] = {}
-        for cell in self.cells:
-            group = (cell.framework, cell.mode, cell.label, cell.seq_len, cell.batch, cell.dtype)
-            groups.setdefault(group, []).append(cell)
-        shuffled = random.Random(f"{self.settings.measure.seed}:{round_number}")
-        found = list(groups.values())
-        shuffled.shuffle(found)
-        for cells in found:
-            shuffled.shuffle(cells)
-        return list(itertools.chain.from_iterable(found))
-
 
 def make_plan(
     suite: Suite,
@@ -72,15 +53,17 @@ def make_plan(
     variants: Iterable[str] | None = None,
     seq_lens: Iterable[int] | None = None,
     force: bool = False,
+    check: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
     """List the cells of a suite on a device (cpu, cuda or cuda:N).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
     second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
-    the suite says. A selection without the baseline, or a suite that has none and names none, is
-    noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
-    read, and for a baseline that the suite names and does not measure.
+    the suite says; `check` raises what a cell's task has against it. A selection without the
+    baseline, or a suite that has none and names none, is noted: there will be no ratios. Raises
+    UnknownNameError or NotationError for what cannot be read, and for a baseline that the suite
+    names and does not measure.
     """
     settings = suite.settings(device_kind(device))
     measure = settings.measure.model_copy(update={"force": force or settings.measure.force})
@@ -96,27 +79,20 @@ def make_plan(
     skipped: dict[str, Skip] = {}
     models = settings.models or {"": settings.model}
     own_sizes = {label: _mixer_sizes(suite, model.mixers) for label, model in models.items()}
-    for label, seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
-        models, lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form, axes.mode,
-        names, chosen,
+    for label, task, seq_len, batch, heads, dtype, form, mode, name, framework in itertools.product(
+        models, axes.task, lengths, axes.batch, axes.heads or (None,), axes.dtype, axes.form,
+        axes.mode, names, chosen,
     ):  # fmt: skip
         for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
             model = models[label]
-            own = own_sizes[label].get(name, model)
-            two = model.kind == "encoder_decoder"
             cell = Cell(
-                variant=name, framework=framework, mode=mode, seq_len=seq_len, batch=batch,
-                model=model.kind, d_model=model.d_model, heads=heads or own.heads,
-                head_dim=None if heads else own.head_dim, max_len=model.max_len or seq_len,
-                layers=model.layers, feed_forward=model.feed_forward, vocabulary=model.vocabulary,
-                norm=model.norm, positions=model.positions, bias=model.bias,
-                cross_heads=model.heads if two else None,
-                cross_head_dim=model.head_dim if two else None,
-                target_len=model.target_len, labels=model.labels, dtype=dtype,
+                variant=name, framework=framework, task=task,
+                options=settings.tasks.get(task, {}), mode=mode, seq_len=seq_len, batch=batch,
+                model=model.spec(seq_len, heads, own_sizes[label].get(name)), dtype=dtype,
                 device=device, form=form, compile=compiled, seed=settings.measure.seed,
                 label=label,
             )  # fmt: skip
-            reason = why_impossible(cell)
+            reason = why_impossible(cell, check)
             if reason is not None:
                 skipped[cell.id] = Skip(cell, reason)
                 continue
@@ -146,12 +122,13 @@ def make_plan(
     )
 
 
-def why_impossible(cell: Cell) -> str | None:
-    """The reason why a cell cannot exist; None where it can."""
+def why_impossible(cell: Cell, check: Callable[[Cell], None]) -> str | None:
+    """The reason why a cell cannot exist; None where it can. `check` is that of its task."""
     if cell.framework == "jax" and cell.compile == "eager":
         return "jax is always compiled here: its eager mode dispatches each operation on its own"
     try:
         model_of(cell)
+        check(cell)
     except (ShapeError, UnsupportedError, NotationError) as error:
         return str(error)
     return None

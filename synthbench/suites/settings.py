@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
 
-from synthbench.models.style import NormKind, PositionKind
-from synthbench.suites.cell import Compile, DType, Form, Framework, Mode, ModelKind
+from synthbench.models.spec import ModelSpec
+from synthbench.suites.cell import Compile, DType, Form, Framework, Mode
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
@@ -25,6 +25,7 @@ class Axes(Section):
     """What the cells differ in; every combination is one cell."""
 
     variant: Annotated[tuple[str, ...], Field(min_length=1)]
+    task: Annotated[tuple[str, ...], Field(min_length=1)] = ("cost",)
     framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = ("torch", "jax")
     mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("forward", "train")
     seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
@@ -44,28 +45,30 @@ class MixerSizes(Section):
     head_dim: PositiveInt | None = None  # None: d_model / heads
 
 
-class ModelSection(Section):
+class ModelSection(ModelSpec):
     """The model around the mixer, the same in every cell.
 
     With `preset`, every other key has the preset's value unless it is given.
     """
 
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
     preset: str | None = None
-    kind: ModelKind = "mixer"
-    d_model: PositiveInt
-    heads: PositiveInt
-    head_dim: PositiveInt | None = None  # None: d_model / heads
-    layers: PositiveInt = 1
-    feed_forward: PositiveInt | None = None  # None: 4 d_model
-    vocabulary: PositiveInt | None = None
-    max_len: PositiveInt | None = None  # None: the seq_len of each cell
-    norm: NormKind = "layer"
-    positions: PositionKind = "learned"
-    bias: bool = True  # of the feed-forward
-    target_len: PositiveInt | None = None  # encoder_decoder: tokens of the target
-    labels: PositiveInt | None = None  # classifier
-    mixers: dict[str, MixerSizes] = {}
+    max_len: PositiveInt | None = None  # type: ignore[assignment]  # None: the cell's seq_len
+    mixers: dict[str, MixerSizes] = Field(default={})
     """Variant -> heads of its own; cross-attention keeps the model's."""
+
+    def spec(self, seq_len: int, heads: int | None, own: MixerSizes | None) -> ModelSpec:
+        """The model of a cell: `heads` of an axis, or a variant's `own`, replace the model's."""
+        content = {name: getattr(self, name) for name in ModelSpec.model_fields}
+        content["max_len"] = self.max_len or seq_len
+        if self.kind == "encoder_decoder" and self.cross_heads is None:
+            content |= {"cross_heads": self.heads, "cross_head_dim": self.head_dim}
+        if heads is not None:
+            content |= {"heads": heads, "head_dim": None}
+        elif own is not None:
+            content |= {"heads": own.heads, "head_dim": own.head_dim}
+        return ModelSpec(**content)
 
 
 class Measure(Section):
@@ -98,6 +101,8 @@ class Settings(Section):
     model: ModelSection
     models: dict[str, ModelSection] = {}
     """Several, each under a name of the suite's choice, instead of `model`, which is the first."""
+    tasks: dict[str, dict[str, Any]] = Field(default={})
+    """Task -> its options; a task that is not listed has the options' defaults."""
     measure: Measure = Measure()
     baseline: str = "V"  # the variant ratios are taken to
     margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters

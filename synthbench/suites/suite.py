@@ -133,7 +133,7 @@ def _filled(model: Any, where: str) -> Any:
         return model
     if name not in PRESETS:
         raise NotationError(f"{where}.preset: {UnknownNameError('preset', name, PRESETS)}")
-    return PRESETS[name].model() | model
+    return PRESETS[name].model | model
 
 
 def _require_tree(source: str, raw: Any) -> None:

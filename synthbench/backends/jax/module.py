@@ -108,7 +108,8 @@ def as_layer(module: nnx.Module, sizes: Sizes, causal: bool) -> nnx.Module:
 
 def parameters_of(module: nnx.Module) -> dict[str, Array]:
     """Parameters and constants by name, as arrays; bfloat16 is widened to float32."""
-    return {name: to_numpy(variable[...]) for name, variable in named_variables(module).items()}
+    values = named_parameters(nnx.state(module))
+    return {name: np.array(to_numpy(value)) for name, value in values.items()}
 
 
 def load_parameters(module: nnx.Module, values: Mapping[str, Array]) -> None:
@@ -130,16 +131,11 @@ def load_parameters(module: nnx.Module, values: Mapping[str, Array]) -> None:
     nnx.update(module, state)
 
 
-def named_variables(module: nnx.Module) -> dict[str, Any]:
-    """The variables of a module by name."""
-    return {name_of(path): variable for path, variable in nnx.to_flat_state(nnx.state(module))}
-
-
-def to_numpy(array: jax.Array) -> Array:
-    """An array on the host, narrower types than float32 widened to it."""
-    if array.dtype in (jnp.bfloat16, jnp.float16):
-        array = array.astype(jnp.float32)
-    return np.array(jax.device_get(array))
+def to_numpy(x: jax.Array) -> Array:
+    """A NumPy array of the values; narrower types become float32."""
+    if x.dtype in (jnp.bfloat16, jnp.float16):
+        x = x.astype(jnp.float32)
+    return jax.device_get(x)
 
 
 def split(module: nnx.Module) -> tuple[Any, Any, Any]:

@@ -101,7 +101,7 @@ def as_layer(module: nn.Module, sizes: Sizes, causal: bool) -> nn.Module:
 def parameters_of(module: nn.Module) -> dict[str, Array]:
     """Parameters and constants by name, as arrays; bfloat16 is widened to float32."""
     return {
-        name: to_numpy(tensor).copy() for name, tensor in named_tensors(uncompiled(module)).items()
+        name: to_numpy(tensor).copy() for name, tensor in named_tensors(_uncompiled(module)).items()
     }
 
 
@@ -110,7 +110,7 @@ def load_parameters(module: nn.Module, values: Mapping[str, Array]) -> None:
 
     Raises ShapeError naming the first difference.
     """
-    held = named_tensors(uncompiled(module))
+    held = named_tensors(_uncompiled(module))
     check_declared(
         {name: value.shape for name, value in values.items()},
         {name: tuple(tensor.shape) for name, tensor in held.items()},
@@ -121,18 +121,18 @@ def load_parameters(module: nn.Module, values: Mapping[str, Array]) -> None:
             tensor.copy_(from_array(values[name]))
 
 
-def uncompiled(module: nn.Module) -> nn.Module:
+def _uncompiled(module: nn.Module) -> nn.Module:
     """The module inside of what torch.compile returns, or the module itself."""
     inner: nn.Module = getattr(module, "_orig_mod", module)
     return inner
 
 
-def to_numpy(tensor: Tensor) -> Array:
-    """A tensor as an array, narrower types than float32 widened to it."""
-    tensor = tensor.detach().cpu()
-    if tensor.dtype in (torch.bfloat16, torch.float16):
-        tensor = tensor.float()
-    array: Array = tensor.numpy()
+def to_numpy(x: Tensor) -> Array:
+    """A NumPy array of the values; narrower types become float32."""
+    x = x.detach().cpu()
+    if x.dtype in (torch.bfloat16, torch.float16):
+        x = x.float()
+    array: Array = x.numpy()
     return array
 
 

@@ -81,18 +81,22 @@ def _model(cells: list[Cell], built: str) -> str:
         return "No record yet."
 
     def values(name: str) -> str:
-        return _either(getattr(cell, name) for cell in cells)
+        return _either(cell.flat()[name] for cell in cells)
 
     max_len = values("max_len")
-    if len({c.max_len for c in cells}) > 1 and all(c.max_len == c.seq_len for c in cells):
+    if len({c.model.max_len for c in cells}) > 1 and all(
+        c.model.max_len == c.seq_len for c in cells
+    ):
         max_len = "= the length"
-    head_dim = _either(cell.head_dim or cell.d_model // cell.heads for cell in cells)
+    head_dim = _either(
+        cell.model.head_dim or cell.model.d_model // cell.model.heads for cell in cells
+    )
     parts = [
         f"model {values('model')}", f"d_model {values('d_model')}", f"heads {values('heads')}",
         f"head_dim {head_dim}", f"max_len {max_len}", f"batch {values('batch')}",
         values("dtype"), f"form {values('form')}{built}",
     ]  # fmt: skip
-    if any(cell.model != "mixer" for cell in cells):
+    if any(cell.model.kind != "mixer" for cell in cells):
         names = ("layers", "feed_forward", "vocabulary")
         parts[1:1] = [f"{name} {values(name)}" for name in names if values(name) != "None"]
     modes = {(cell.framework, cell.compile) for cell in cells}

@@ -9,8 +9,8 @@ from typing import Any
 import pandas as pd
 
 from synthbench.analysis.intervals import median_interval
-from synthbench.record import Record
-from synthbench.suites.cell import Cell
+from synthbench.record import Record, latest
+from synthbench.suites.cell import FLAT_FIELDS
 
 # From the worst for a comparison to the mildest: what a cell counts as when its rounds differ.
 OUTCOMES = ("crashed", "quarantined", "unsupported", "timeout", "oom", "oom_predicted", "ok")
@@ -28,12 +28,11 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     declared_parameters, flops, traced_flops, traced_tool, uncounted, compiler_flops,
     parity_against, parity_forward, parity_gradient, parity_tolerance, parity_gradient_tolerance,
     parity_passed, warnings (what disturbed the steady state, "" where nothing did), wall_seconds,
-    built_form (None where the record does not tell), choices (the kernels it chose, "" for none).
+    built_form (None where the record does not tell), kernels (those it used, "" for none).
     `replica` 1 marks the A/A twins of the baseline.
-    Where a cell of a round was recorded twice (a resumed run), the later record counts.
+    Where a cell of a round was measured again, the last attempt counts.
     """
-    latest = {(record.id, record.round): record for record in records}
-    rows = [_row(record) for record in latest.values()]
+    rows = [_row(record) for record in latest(records)]
     return _typed(pd.DataFrame(rows, columns=list(_COLUMNS), dtype=object))
 
 
@@ -71,7 +70,7 @@ def _row(record: Record) -> dict[str, Any]:
     measured = record.measurements
     timing, flops = measured.timing, measured.flops
     memory, predicted, parity = measured.memory, measured.predicted_memory, measured.parity
-    row: dict[str, Any] = record.cell.model_dump() | {
+    row: dict[str, Any] = record.cell.flat() | {
         "id": record.id,
         "round": record.round,
         "outcome": record.outcome,
@@ -83,7 +82,7 @@ def _row(record: Record) -> dict[str, Any]:
         "samples": 0,
         "warnings": "; ".join(measured.warnings),
         "built_form": measured.form,
-        "choices": ", ".join(measured.choices),
+        "kernels": ", ".join(measured.kernels),
     }
     if timing is not None:
         row |= {name: getattr(timing, name) for name in TIMES[1:]}
@@ -137,7 +136,7 @@ FLOATS = (
     "parity_gradient_tolerance", "wall_seconds",
 )  # fmt: skip
 _COLUMNS = (
-    *Cell.model_fields, "id", "round", "outcome", "reason", "samples", *FLOATS, *COUNTS,
+    *FLAT_FIELDS, "id", "round", "outcome", "reason", "samples", *FLOATS, *COUNTS,
     "traced_tool", "uncounted", "predicted_tool", "parity_against", "parity_passed", "warnings",
-    "built_form", "choices",
+    "built_form", "kernels",
 )  # fmt: skip

@@ -16,7 +16,7 @@ from synthbench.analysis.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.data.frame import pool_rounds, record_frame
 from synthbench.report.data.table import Marked, Value
-from synthbench.suites.cell import MODEL_FIELDS, Cell
+from synthbench.suites.cell import FLAT_FIELDS, MODEL_FIELDS, Cell
 
 FRAMEWORKS = ("torch", "jax")
 MODES = ("forward", "train")
@@ -74,21 +74,23 @@ class Grid:
         cell of every combination is there does not matter: an unfinished run may have an eager
         cell of one variant and a compiled one of another, which are no more to be compared.
         """
-        fields = [name for name in Cell.model_fields if name not in _SHOWN]
+        fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
         values: dict[tuple[Any, ...], set[Any]] = {}
         for cell in self._cells.values():
+            content = cell.flat()
             for name in fields:
                 length = cell.seq_len if name in _BY_LENGTH else None
                 variant = cell.variant if name in _BY_VARIANT else None
                 label = cell.label if name in MODEL_FIELDS else None
                 place = (name, cell.framework, length, variant, label)
-                values.setdefault(place, set()).add(getattr(cell, name))
+                values.setdefault(place, set()).add(_hashable(content[name]))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]
 
     def key(self, cell: Cell) -> Key:
         """Where a cell stands."""
-        setting = " ".join(f"{name}={getattr(cell, name)}" for name in self.setting_fields)
+        content = cell.flat() if self.setting_fields else {}
+        setting = " ".join(f"{name}={content[name]}" for name in self.setting_fields)
         place = (cell.variant, cell.framework, cell.mode, cell.seq_len, cell.replica)
         return Key(setting, *place)
 
@@ -244,3 +246,7 @@ class Grid:
 
     def _of(self, setting: str | None) -> list[Key]:
         return [key for key in self.ids if setting in (None, key.setting)]
+
+
+def _hashable(value: Any) -> Any:
+    return str(value) if isinstance(value, dict) else value

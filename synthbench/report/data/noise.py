@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from synthbench.analysis.noise_floor import NoiseFloor, noise_floor
+from synthbench.metrics import significant
 from synthbench.record import RunInfo
 from synthbench.report.data.grid import Grid
-from synthbench.report.data.metrics import significant
 from synthbench.suites.settings import Settings
 
 

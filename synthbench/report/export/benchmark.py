@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from synthbench.record import Outcome, Record
+from synthbench.record import Outcome, Record, latest
 from synthbench.report.data.frame import OUTCOMES
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import DEFAULT_COMPILE
@@ -49,15 +49,15 @@ def _twin(cell: Cell) -> list[str]:
 
 def parameters_of(cell: Cell) -> dict[str, Any]:
     """What --benchmark-group-by=param:NAME can name."""
-    return {name: getattr(cell, name) for name in PARAMETERS}
+    content = cell.flat()
+    return {name: content[name] for name in PARAMETERS}
 
 
 def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Cell id -> its records by round; of those of one round the last counts."""
-    latest = {(record.id, record.round): record for record in records}
+    """Cell id -> its records by round; of each the last attempt."""
     cells: dict[str, list[Record]] = {}
-    for (id, _), record in sorted(latest.items()):
-        cells.setdefault(id, []).append(record)
+    for record in sorted(latest(records), key=lambda record: record.key):
+        cells.setdefault(record.id, []).append(record)
     return cells
 
 

@@ -10,7 +10,8 @@ from typing import Any, get_args
 import pandas as pd
 
 from synthbench.errors import PackageMissingError
-from synthbench.record import Record
+from synthbench.models.spec import ModelSpec
+from synthbench.record import Record, latest
 from synthbench.report.data.frame import COUNTS, FLOATS, record_frame
 from synthbench.suites.cell import Cell
 
@@ -39,9 +40,9 @@ def write_parquet(records: Iterable[Record], path: Path) -> None:
 
 def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
     """What `write_parquet` writes: each column of one type, texts, numbers or lists of them."""
-    latest = {(record.id, record.round): record for record in records}
-    frame = _flat(record_frame(latest.values()))
-    timings = [record.measurements.timing for record in latest.values()]
+    counted = latest(records)
+    frame = _flat(record_frame(counted))
+    timings = [record.measurements.timing for record in counted]
     samples = [None if timing is None else timing.samples for timing in timings]
     frame[SAMPLES] = pd.Series(samples, index=frame.index, dtype=object)
     return frame
@@ -68,5 +69,10 @@ def _is_whole(annotation: Any) -> bool:
     return annotation is int or any(map(_is_whole, get_args(annotation)))
 
 
-WHOLE = {name for name, field in Cell.model_fields.items() if _is_whole(field.annotation)}
+WHOLE = {
+    name
+    for fields in (Cell.model_fields, ModelSpec.model_fields)
+    for name, field in fields.items()
+    if _is_whole(field.annotation)
+}
 WHOLE |= {"round", "samples"}

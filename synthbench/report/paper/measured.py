@@ -48,7 +48,7 @@ class Measured:
         for record in sorted(records, key=lambda r: (r.cell.mode == "train", r.cell.seq_len)):
             cell = record.cell
             if cell.replica == 0:
-                for heads in (cell.heads, None):
+                for heads in (cell.model.heads, None):
                     found[cell.framework, cell.variant, cell.label, heads] = cell
         return found
 
@@ -80,9 +80,9 @@ class Measured:
         cells = [record.cell for record in self.run.records]
 
         def sizes(name: str) -> str:
-            return " or ".join(dict.fromkeys(str(getattr(cell, name)) for cell in cells))
+            return " or ".join(dict.fromkeys(str(cell.flat()[name]) for cell in cells))
 
-        target = f", target length {sizes('target_len')}" if cells[0].target_len else ""
+        target = f", target length {sizes('target_len')}" if cells[0].model.target_len else ""
         return (
             f"Ours: run `{self.run.path.name}` of suite {self.suite} on {self.run.info.device}, "
             f"batch {sizes('batch')}, length {sizes('seq_len')}{target}, {sizes('dtype')}."

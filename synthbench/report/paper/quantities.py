@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
+from synthbench.metrics import significant
 from synthbench.report.data.grid import FRAMEWORKS
-from synthbench.report.data.metrics import significant
 from synthbench.report.data.table import Column, Value
 from synthbench.report.paper.measured import NO_RUN, Measured
 from synthbench.report.paper.reasons import why, why_different
@@ -86,7 +85,7 @@ def flops_ratio(measured: Measured, at: Place, baseline: Place, quantity: str, p
 def one_hot_flops(cell: Cell) -> int:
     """FLOPs of an example of 512 and 114 tokens, embedding look-ups as the products with one-hot
     vectors that they are in Mesh TensorFlow."""
-    model = replace(model_of(cell), target_len=TARGET)
+    model = model_of(cell).changed(target_len=TARGET)
     flops = model.flops(batch=1, seq_len=SOURCE)
     assert flops is not None
     return flops + 2 * (SOURCE + TARGET) * model.sizes.d_model * model.classes

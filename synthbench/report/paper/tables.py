@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from synthbench.metrics import whole
 from synthbench.mixers.notation import parse
-from synthbench.mixers.sizes import Sizes
 from synthbench.report.data.grid import FRAMEWORKS
-from synthbench.report.data.metrics import whole
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.paper.measured import NO_RUN, Measured
 from synthbench.report.paper.published import SOURCE, published
@@ -21,6 +20,7 @@ from synthbench.report.paper.quantities import (
     step_ratio,
     theirs,
 )
+from synthbench.suites.cell import model_of
 
 # Where a row of Table 4 is another variant here: the authors' code, not their equations.
 TABLE_4 = {
@@ -64,7 +64,7 @@ def table1(measured: Measured) -> Table:
         cell = measured.cell("torch", variant) or measured.cell("jax", variant)
         numbers: tuple[Value, ...] = (NO_RUN,) * 5
         if cell is not None:
-            sizes = Sizes.of(d_model=cell.d_model, heads=cell.heads, max_len=cell.max_len)
+            sizes = model_of(cell).sizes
             (component,) = parse(variant).components  # type: ignore[attr-defined]
             a, b = component.factors(sizes) if variant == "FD" else (0, 0)
             one_head = formula(sizes.d_model, sizes.max_len, getattr(component, "rank", 0), a, b)

@@ -29,7 +29,7 @@ def kernels(grid: Grid, context: Context) -> Table | None:
         for framework, mode in grid.pairs(setting):
             for variant in grid.variants(setting):
                 keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
-                told = (_by_length(grid, keys, name) for name in ("built_form", "choices"))
+                told = (_by_length(grid, keys, name) for name in ("built_form", "kernels"))
                 rows.append((*place(grid, setting, framework, mode, variant), *told))
     note = (
         "form: what was built, also where `auto` was asked for. kernels: what the form chose for "

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 
 from synthbench.analysis.comparison import Comparison, Estimate, estimate
 from synthbench.analysis.scaling import FEWEST_LENGTHS, crossing, exponent, upper_half
+from synthbench.metrics import significant
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Cost, Grid, Key
-from synthbench.report.data.metrics import significant
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row, key_columns, place
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from synthbench.measure.plausibility import step_flops
+from synthbench.metrics import si
 from synthbench.record import Ceiling
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
-from synthbench.report.data.metrics import si
 from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
 from synthbench.report.tables.layout import Row, key_columns, place
 

@@ -179,7 +179,7 @@ def conv(component: Conv, inputs: ForwardInputs, weight: Weight) -> Pair:
 
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)), second^T)."""
-    hidden = convolutional.bottleneck_hidden(inputs)
+    hidden = convolutional.first_convolution("bottleneck_conv", inputs)
     return last_convolution(hidden, "bottleneck_conv.second", inputs, weight)
 
 
@@ -195,7 +195,7 @@ def last_convolution(x: Array, name: str, inputs: ForwardInputs, weight: Weight)
 
 def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)) by head, second^T)."""
-    hidden = convolutional.hidden(inputs)  # [B,L,H,k]
+    hidden = convolutional.first_convolution("conv_relu_conv", inputs)  # [B,L,H,k]
     second, L = inputs.p["conv_relu_conv.second"], inputs.x.shape[1]
     bias = inputs.p.get("conv_relu_conv.second_bias")
     window = side_by_side_windows(hidden, second.shape[0], inputs.causal)  # [B,L,w,H,k]

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.blockwise import Pair
-from synthbench.backends.torch.mixers.convolutional import first_of_two
+from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
 from synthbench.mixers.component import Component
@@ -54,7 +54,7 @@ def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Pair:
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Pair:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
-    hidden = first_of_two(name, inputs)
+    hidden = first_convolution(name, inputs)
     w, c, H, _ = inputs.p[f"{name}.second"].shape
     seen = windows(hidden, w, inputs.causal).reshape(*hidden.shape[:2], 1, c * w)
     kernel = inputs.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)

@@ -15,7 +15,7 @@ from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Term
 from synthbench.backends.torch.mixers.factorized_dense import factor
-from synthbench.backends.torch.mixers.numerics import ForwardInputs, choose, split_heads
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, record_kernel, split_heads
 from synthbench.mixers.component import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.plugin_component import PluginComponent
@@ -76,7 +76,7 @@ def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) ->
 def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """Rows of a component from outside by block, or all of its logits at once."""
     if component.rows is None:
-        choose(component.whole_kernel)
+        record_kernel(component.whole_kernel)
         return whole(component, inputs, weight)
     own = component.own(inputs.p)
     names = tuple(own)

@@ -1,0 +1,195 @@
+"""Measure cells in child processes of hosts, with the checks that cells share."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from synthbench.errors import SynthbenchError
+from synthbench.measure.environment import read_environment
+from synthbench.measure.parity import parity_key
+from synthbench.record import Ceiling, Measurements, Outcome, Parity, Record
+from synthbench.run.ceilings import ceiling_for
+from synthbench.run.host_client import Host, HostDiedError
+from synthbench.run.job import Job, Limits, Reply
+from synthbench.run.progress import Observer
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import device_kind
+from synthbench.suites.settings import Measure
+
+NUMERICS = "synthbench.measure.environment:framework_numerics"
+
+# Outcomes that another round would only repeat, at the same cost.
+SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
+
+
+def now() -> str:
+    """This moment, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+class CellRunner:
+    """A host per framework, and the parity checks and ceilings that cells share.
+
+    `missing` says which frameworks cannot be used here, and why.
+    """
+
+    def __init__(
+        self, measure: Measure, device: str, plugins: Sequence[str], observer: Observer
+    ) -> None:
+        self.measure, self.device = measure, device
+        self.plugins, self.observer = list(plugins), observer
+        self.hosts: dict[str, Host] = {}
+        self.missing: dict[str, str] = {}
+        self.devices: dict[str, Any] = {}
+        self.numerics: dict[str, Any] = {}  # framework -> how it computes
+        self.ceilings: list[Ceiling] = []
+        self.parities: dict[str, Parity | Reply] = {}
+        self.settled: dict[str, Record] = {}
+
+    def start(self, frameworks: Iterable[str]) -> None:
+        """Start a host for each framework, and check that it sees the device."""
+        for framework in frameworks:
+            self.hosts[framework] = Host(
+                framework,
+                plugins=self.plugins,
+                threads=self.measure.threads,
+                device_kind=device_kind(self.device),
+            )
+            self.hosts[framework].launch()  # all import at the same time
+        for name, host in list(self.hosts.items()):
+            try:
+                seen = host.devices(require=self.device)
+                self.devices[name] = {device.name: device.description for device in seen}
+                self.numerics[name] = host.call(NUMERICS, {"framework": name})
+            except SynthbenchError as error:
+                self.drop(name, str(error))
+
+    def stop(self) -> None:
+        """End every host."""
+        for host in self.hosts.values():
+            host.stop()
+
+    def drop(self, framework: str, reason: str) -> None:
+        """Go on without a framework."""
+        self.hosts.pop(framework).stop()
+        self.missing[framework] = reason
+        self.observer.note(reason)
+
+    def environment(self) -> dict[str, Any]:
+        """What this machine is, with what its frameworks see."""
+        found = read_environment(self.measure.threads)
+        return found | {"frameworks": self.devices, "numerics": self.numerics}
+
+    def settle(self, records: Iterable[Record]) -> None:
+        """Remember outcomes that another round would only repeat."""
+        for record in records:
+            if record.outcome in SETTLED:
+                self.settled.setdefault(record.id, record)
+
+    def measure_cell(self, cell: Cell, round_number: int, machine: str) -> Record | None:
+        """The record of a cell in a round; None if its framework is no longer available."""
+        started = now()
+        reply = self.reply_for(cell)
+        if cell.framework not in self.hosts:
+            return None
+        record = record_of(cell, round_number, started, reply, machine)
+        self.settle([record])
+        return record
+
+    def reply_for(self, cell: Cell) -> Reply:
+        """Check a cell's parity if that has not been done yet, then do its task."""
+        if (earlier := self.settled.get(cell.id)) is not None:
+            measured = {"measurements": earlier.measurements.model_dump(mode="json")}
+            reason = f"as in round {earlier.round}: {earlier.reason}"
+            return Reply(earlier.outcome, reason, measured, facts=earlier.host)
+        checked = self.parity_of(cell) if self.measure.parity else None
+        if isinstance(checked, Reply):
+            return checked
+        ceiling = ceiling_for(cell, self.ceilings)
+        content = {
+            "cell": cell.model_dump(mode="json"),
+            "measure": self.measure.model_dump(mode="json"),
+            "parity": None if checked is None else checked.model_dump(mode="json"),
+            "ceiling": None if ceiling is None else ceiling.model_dump(mode="json"),
+        }
+        reply = self.ask(cell.framework, Job("cell", content, self.limits()))
+        if reply.result is None:  # it ended before it could report anything
+            known = Measurements(parity=checked)
+            reply = replace(reply, result={"measurements": known.model_dump(mode="json")})
+        return reply
+
+    def parity_of(self, cell: Cell) -> Parity | Reply:
+        """The parity check that this cell shares with others: passed, or the reply to store."""
+        key = parity_key(cell)
+        if key not in self.parities:
+            job = Job("parity", {"cell": cell.model_dump(mode="json")}, self.limits())
+            reply = self.ask(cell.framework, job)
+            if reply.error == HostDiedError.__name__:  # that says nothing about other cells
+                return reply
+            found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
+            answer = found if found is not None and found.passed else _failed(found, reply)
+            self.parities[key] = answer
+            self.observer.parity_checked(
+                cell, found, answer.reason if isinstance(answer, Reply) else ""
+            )
+        return self.parities[key]
+
+    def ask(self, framework: str, job: Job) -> Reply:
+        """Run a job; a host that dies while running it is the outcome, and is restarted."""
+        begin = time.monotonic()
+        host = self.hosts[framework]
+        try:
+            return host.run(job)
+        except HostDiedError as error:
+            seconds = time.monotonic() - begin
+            try:
+                host.start()
+            except SynthbenchError as gone:
+                self.drop(framework, str(gone))
+            name = type(error).__name__
+            return Reply("crashed", str(error), error=name, wall_seconds=seconds)
+
+    def limits(self) -> Limits:
+        """What a cell may take."""
+        gigabytes = self.measure.memory_limit_gb
+        memory = None if gigabytes is None else int(gigabytes * 1e9)
+        return Limits(self.measure.timeout_seconds, self.measure.threads, memory)
+
+
+def record_of(
+    cell: Cell, round_number: int, started: str, reply: Reply, machine: str = ""
+) -> Record:
+    """The record of a cell in a round, from the reply to its job."""
+    measured: Mapping[str, Any] = (reply.result or {}).get("measurements", {})
+    return Record(
+        id=cell.id,
+        round=round_number,
+        cell=cell,
+        outcome=reply.outcome,
+        reason=reply.reason,
+        measurements=Measurements.model_validate(measured),
+        machine=machine,
+        started=started,
+        wall_seconds=reply.wall_seconds,
+        host=reply.facts,
+    )
+
+
+def _failed(parity: Parity | None, reply: Reply) -> Reply:
+    """The reply of a cell whose parity check did not pass."""
+    if parity is None:
+        if reply.outcome == "unsupported":
+            return reply
+        reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+        return replace(reply, outcome="quarantined", reason=reason, result=None)
+    gradient_tolerance = parity.gradient_tolerance or parity.tolerance
+    reason = (
+        f"parity failed against {parity.against}: forward error {parity.forward} (at most "
+        f"{parity.tolerance}), gradient error {parity.gradient} (at most {gradient_tolerance})"
+    )
+    measured = Measurements(parity=parity).model_dump(mode="json")
+    return Reply("quarantined", reason, {"measurements": measured}, facts=reply.facts)

@@ -1,0 +1,75 @@
+"""The executor `local`: one cell at a time, in child processes on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import ClassVar
+
+from synthbench.measure.environment import machine_id
+from synthbench.record import Machine, Record
+from synthbench.run.ceilings import measure_ceilings
+from synthbench.run.cell_runner import CellRunner
+from synthbench.run.executors.base import Executor, Work
+from synthbench.run.shard import round_order
+from synthbench.suites.cell import Cell
+
+
+class LocalExecutor(Executor):
+    """A host process per framework, a child process per cell, rounds over all shards."""
+
+    name: ClassVar[str] = "local"
+    description: ClassVar[str] = "this machine, one cell at a time"
+
+    def __init__(self) -> None:
+        self.runner: CellRunner | None = None
+
+    def start(self, work: Work) -> Mapping[str, str]:
+        plan = work.plan
+        self.runner = CellRunner(plan.settings.measure, plan.device, work.plugins, work.observer)
+        self.runner.start(plan.frameworks)
+        return self.runner.missing
+
+    def measure(self, work: Work) -> Iterator[Machine | Record]:
+        runner, measure = self.runner, work.plan.settings.measure
+        assert runner is not None
+        pending = self._pending(work)
+        environment = runner.environment()
+        own = machine_id(environment)
+        known = [*runner.ceilings]
+        known = known or [c for m in work.machines if m.id == own for c in m.ceilings]
+        yield Machine(id=own, environment=environment, ceilings=known)
+        runner.ceilings = known
+        if measure.ceiling:
+            cells = [cell for _, cell in pending]
+            if found := measure_ceilings(runner.hosts, cells, known, work.observer):
+                runner.ceilings = [*known, *found]
+                yield Machine(id=own, environment=environment, ceilings=runner.ceilings)
+        runner.settle(work.settled)
+        for number, cell in pending:
+            if cell.framework not in runner.hosts:
+                continue
+            work.observer.cell_started(cell, number)
+            record = runner.measure_cell(cell, number, own)
+            if record is not None:
+                attempt = work.attempts.get((cell.id, number), 0)
+                yield record.model_copy(update={"attempt": attempt})
+
+    def missing(self) -> Mapping[str, str]:
+        return {} if self.runner is None else self.runner.missing
+
+    def stop(self) -> None:
+        if self.runner is not None:
+            self.runner.stop()
+
+    def _pending(self, work: Work) -> list[tuple[int, Cell]]:
+        """Round and cell of everything still to be measured, in order."""
+        measure = work.plan.settings.measure
+        cells = list(chain.from_iterable(shard.cells for shard in work.shards))
+        hosts = {} if self.runner is None else self.runner.hosts
+        return [
+            (number, cell)
+            for number in range(measure.rounds)
+            for cell in round_order(cells, measure.seed, number)
+            if (cell.id, number) not in work.done and cell.framework in hosts
+        ]

@@ -1,0 +1,51 @@
+"""Shards: cells that are compared with each other, and so must run on one machine."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from synthbench.suites.cell import Cell
+
+# What ratios are taken across: cells that differ only in these belong together.
+COMPARED = ("variant", "replica", "heads", "head_dim", "framework", "form", "compile")
+# Within a shard, what the ratios to the baseline are taken across.
+BY_BASELINE = tuple(name for name in COMPARED if name != "framework")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Cells that must be measured on the same machine."""
+
+    cells: tuple[Cell, ...]
+
+
+def split_into_shards(cells: Iterable[Cell]) -> list[Shard]:
+    """The cells in as many shards as possible, so that each comparison stays within one."""
+    return [Shard(group) for group in _grouped(cells, COMPARED)]
+
+
+def round_order(cells: Sequence[Cell], seed: int, round_number: int) -> list[Cell]:
+    """The cells in the order of one round: shuffled, the same for the same seed.
+
+    Cells between which ratios are taken follow each other in a shuffled order, so that a machine
+    that drifts over minutes takes the baseline with it; these groups are shuffled too.
+    """
+    shuffled = random.Random(f"{seed}:{round_number}")
+    groups = [list(group) for group in _grouped(cells, BY_BASELINE)]
+    shuffled.shuffle(groups)
+    for group in groups:
+        shuffled.shuffle(group)
+    return list(chain.from_iterable(groups))
+
+
+def _grouped(cells: Iterable[Cell], apart: Sequence[str]) -> list[tuple[Cell, ...]]:
+    """Cells that differ in nothing but the fields `apart`, in order of appearance."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        content = {name: value for name, value in cell.flat().items() if name not in apart}
+        groups.setdefault(json.dumps(content, sort_keys=True, default=str), []).append(cell)
+    return [tuple(group) for group in groups.values()]

@@ -1,0 +1,98 @@
+"""What a task is: what a cell does, and the metrics that come out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from synthbench.backends.base import Backend, Batch, MemoryPlan, Setting
+from synthbench.errors import UnsupportedError
+from synthbench.measure.inputs import random_batch, setting_of
+from synthbench.measure.memory_prediction import require_memory
+from synthbench.measure.parity import check_cell
+from synthbench.metrics import Metric
+from synthbench.mixers.base import Array
+from synthbench.models.model import Model
+from synthbench.models.start_values import start_values
+from synthbench.record import Ceiling, Measurements, Parity, PredictedMemory
+from synthbench.suites.cell import Cell, Mode, model_of
+from synthbench.suites.settings import Measure
+
+
+@dataclass
+class TaskContext:
+    """What the harness gives to a task in the child process of one cell."""
+
+    backend: Backend
+    cell: Cell
+    measure: Measure  # how the suite asks for it to be measured
+    measured: Measurements  # the task fills this in; the parity check is already there
+    report: Callable[[str, Measurements], None]
+    ceiling: Ceiling | None = None  # the device's best rate; None: not measured
+    available_memory: int | None = None  # bytes the cell may take; None: not limited
+
+    @cached_property
+    def model(self) -> Model:
+        """The model of the cell."""
+        return model_of(self.cell)
+
+    @property
+    def setting(self) -> Setting:
+        """How the model is run: dtype, device, form, eager or compiled."""
+        return setting_of(self.cell)
+
+    def start_values(self) -> dict[str, Array]:
+        """The start values of every parameter, from the cell's seed."""
+        return start_values(self.model.parameters(), self.cell.seed)
+
+    def batch(self) -> Batch:
+        """A random batch of the cell's sizes, from the cell's seed."""
+        return random_batch(self.model, self.cell.batch, self.cell.seq_len, self.cell.seed)
+
+    def stage(self, name: str) -> None:
+        """Begin a stage: what is measured so far is kept if the process dies in it."""
+        self.report(name, self.measured)
+
+    def require_memory(self, plan: MemoryPlan) -> None:
+        """Store a predicted peak; raises TooLargeError if it is more than available."""
+        self.measured.predicted_memory = PredictedMemory(
+            bytes=plan.peak_bytes, tool=plan.tool, available=self.available_memory
+        )
+        self.stage("predicting memory")
+        require_memory(self.measured.predicted_memory)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a cell does; subclass it to add a task.
+
+    A subclass is a frozen dataclass whose fields are its options, each with a default. It sets
+    `name` and defines `run`. The harness checks parity before it, limits its memory and time, and
+    turns anything it raises into an outcome.
+    """
+
+    name: ClassVar[str]
+    description: ClassVar[str] = ""
+    metrics: ClassVar[Mapping[str, Metric]] = {}
+    modes: ClassVar[tuple[Mode, ...]] = ("forward", "train")
+
+    def check(self, cell: Cell) -> None:
+        """Raise ShapeError or UnsupportedError if this task cannot do such a cell."""
+
+    def check_parity(self, backend: Backend, cell: Cell) -> Parity:
+        """Compare the cell's code with the reference on a small input, before anything runs."""
+        return check_cell(backend, cell)
+
+    def run(self, context: TaskContext) -> list[str]:
+        """Do the cell: fill in `context.measured`; returns a note for each part that failed."""
+        raise NotImplementedError(f"{type(self).__name__} defines no run()")
+
+
+def require_mode(task: Task, cell: Cell) -> None:
+    """Raise UnsupportedError if a task does not have this mode."""
+    if cell.mode not in task.modes:
+        raise UnsupportedError(
+            f"task {task.name} has no mode {cell.mode}; use {' or '.join(task.modes)}"
+        )

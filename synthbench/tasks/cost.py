@@ -1,0 +1,220 @@
+"""The task `cost`: time, count and measure the memory of a step."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar, TypeVar
+
+import numpy as np
+
+from synthbench.backends.base import Step
+from synthbench.backends.kernel_record import recording_kernels
+from synthbench.measure.allocator import keep_freed_memory
+from synthbench.measure.ceiling import smallest_step_seconds
+from synthbench.measure.interference import InterferenceMonitor
+from synthbench.measure.memory import ResidentMark, mark_resident
+from synthbench.measure.memory_limit import raise_memory_limit
+from synthbench.measure.memory_prediction import DECLARATION, predict
+from synthbench.measure.plausibility import ImplausibleError, require_plausible
+from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed
+from synthbench.models.model import Model
+from synthbench.record import (
+    Flops,
+    Measurements,
+    Memory,
+    Timing,
+)
+from synthbench.suites.cell import Cell
+from synthbench.tasks.base import Task, TaskContext
+
+T = TypeVar("T")
+
+# A smaller rise may fit into pages that the process has already.
+SMALLEST_RISE_BYTES = 2**20
+
+# Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
+# leave are too small for large ones, which then need new space.
+ROOM_FOR_KEPT = 3
+
+UNSTABLE = "the time of a step still changed from the first sample to the last"
+
+
+@dataclass(frozen=True)
+class Cost(Task):
+    """Time, count and measure the memory of a step: a forward pass or a whole train step."""
+
+    name: ClassVar[str] = "cost"
+    description: ClassVar[str] = "time, FLOPs and memory of a forward pass or a train step"
+
+    def run(self, context: TaskContext) -> list[str]:
+        """Build, compile, measure memory, time and count; returns a note per count that failed.
+
+        Raises what the framework raises, UnsupportedError or ShapeError for a cell that cannot be
+        built, TooLargeError for one that is predicted not to fit, and ImplausibleError for a
+        result that cannot be true: a median above the ceiling or below the time of the smallest
+        step, a peak of zero.
+        """
+        backend, cell, measured = context.backend, context.cell, context.measured
+        model = context.model
+        declared = model.parameters()
+        formula = model.flops(batch=cell.batch, seq_len=cell.seq_len)
+        measured.declared_parameters = sum(p.size for p in declared.values() if p.trainable)
+        measured.flops = Flops(formula=formula, traced=None, traced_tool=None)
+
+        context.stage("predicting memory")
+        batch = context.batch()
+        context.require_memory(predict(backend, model, cell, batch))
+
+        context.stage("building")
+        start = context.start_values()
+        begin = time.perf_counter()
+        step = backend.build(model, start, context.setting, cell.mode, batch)
+        build_seconds = time.perf_counter() - begin
+        del start
+        measured.parameters, measured.constants = step.parameter_count, step.constant_count
+        measured.form = step.form
+
+        context.stage("compiling")
+        with recording_kernels() as compiling:
+            begin = time.perf_counter()
+            step.compile()
+            compile_seconds = time.perf_counter() - begin
+        if (plan := step.predict_memory()) is not None:
+            context.require_memory(plan)
+
+        context.stage("running the first steps")
+        with recording_kernels() as running:
+            first_seconds = timed(step, step.wait)
+        measured.kernels = list(compiling | running)
+
+        context.stage("settling memory")
+        mark = mark_resident()
+        context.stage("reading memory")
+        second_seconds = measure_memory(step, cell, model, measured, mark)
+
+        context.stage("timing")
+        steady, keeps_memory = time_step(context, step, second_seconds)
+        measured.timing = Timing(
+            build_seconds=build_seconds,
+            compile_seconds=compile_seconds,
+            first_step_seconds=first_seconds,
+            warmup_steps=steady.warmup_steps,
+            samples=[round(seconds, 9) for seconds in steady.samples],
+            clock=clock_of(cell.device),
+            precision_reached=steady.precision,
+            stable=steady.stable,
+            keeps_memory=keeps_memory,
+            dispatch_seconds=smallest_step_seconds(backend, cell.device),
+        )
+        measured.warnings += kernels_not_checked(measured)
+        notes = count(step, context)
+        context.stage("checking plausibility")
+        measured.warnings += require_plausible(
+            cell.mode,
+            measured.timing,
+            measured.flops,
+            context.ceiling,
+            needed_share=model.needed_share,
+        )
+        return notes
+
+
+def time_step(context: TaskContext, step: Step, second_seconds: float) -> tuple[SteadyState, bool]:
+    """Time the steady state; also whether the process kept freed memory during that time."""
+    measure, measured = context.measure, context.measured
+    assert measured.memory is not None
+    if keeps_memory := keep_freed_memory():
+        # A buffer that does not fit into a gap left by an earlier one needs new address space.
+        raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
+    monitor = InterferenceMonitor(context.cell.device)
+    steady = time_steps(
+        step,
+        step.wait,
+        min_samples=measure.min_samples,
+        min_seconds=measure.min_seconds,
+        max_seconds=measure.max_seconds,
+        precision=measure.precision,
+        before=[second_seconds],
+        watch=monitor,
+    )
+    measured.warnings = monitor.warnings + [UNSTABLE] * (not steady.stable)
+    return steady, keeps_memory
+
+
+def kernels_not_checked(measured: Measurements) -> list[str]:
+    """A warning where a kernel was timed that the parity check did not run."""
+    if measured.parity is None or measured.parity.forward is None:
+        return []
+    missing = [kernel for kernel in measured.kernels if kernel not in measured.parity.kernels]
+    if not missing:
+        return []
+    return [f"parity was checked with other kernels than: {', '.join(missing)}"]
+
+
+def measure_memory(
+    step: Step, cell: Cell, model: Model, measured: Measurements, mark: ResidentMark
+) -> float:
+    """Run one step, fill in `memory`, and return its seconds.
+
+    It must not be the first step, which also creates optimizer state and thread pools. Raises
+    ImplausibleError for a peak of zero.
+    """
+    held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
+    step.reset_device_peak()
+    seconds = timed(step, step.wait)
+    if cell.device == "cpu":
+        rise = mark.rise()
+        targets = cell.batch * math.prod(model.targets_of(cell.seq_len))
+        outputs = targets * model.classes * np.dtype(np.float32).itemsize
+        if rise == 0 and outputs >= SMALLEST_RISE_BYTES and not mark.zero_is_possible:
+            raise ImplausibleError(
+                f"the resident set did not rise in a step whose outputs take {outputs} bytes"
+            )
+        peak, method = held + rise, mark.description
+    else:
+        peak, method = step.device_peak_bytes() or 0, "peak of the device's allocator"
+    if peak == 0:
+        raise ImplausibleError(f"peak memory reads zero ({method})")
+    measured.memory = Memory(
+        parameters=step.parameter_bytes,
+        optimizer=step.optimizer_bytes,
+        batch=step.batch_bytes,
+        peak=peak,
+        method=method,
+    )
+    return seconds
+
+
+def count(step: Step, context: TaskContext) -> list[str]:
+    """Fill in FLOPs and the memory plan, last since they allocate; notes on what failed.
+
+    A count that fails does not affect what was measured.
+    """
+    notes: list[str] = []
+    measured = context.measured
+
+    def attempt(what: str, make: Callable[[], T]) -> T | None:
+        context.stage(what)
+        try:
+            return make()
+        except Exception as error:  # a tool may fail on an operation in any way
+            notes.append(f"{what} failed: {type(error).__name__}: {error}")
+            return None
+
+    assert measured.flops is not None
+    assert measured.memory is not None
+    if (traced := attempt("tracing FLOPs", step.traced_flops)) is not None:
+        measured.flops.traced = traced.flops
+        measured.flops.traced_tool = traced.tool
+        measured.flops.uncounted = dict(traced.uncounted)
+    measured.flops.compiler = attempt("reading the compiler's FLOPs", step.compiler_flops)
+    predicted = measured.predicted_memory
+    if predicted is not None and predicted.tool != DECLARATION:  # it was the plan
+        measured.memory.planned, measured.memory.planned_tool = predicted.bytes, predicted.tool
+    elif (plan := attempt("planning memory", step.memory_plan)) is not None:
+        measured.memory.planned = plan.peak_bytes
+        measured.memory.planned_tool = plan.tool
+    return notes
