@@ -102,6 +102,7 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
         "(R+V)(mixing=layer, bias=true)", "FR(rank=8)",
     ]  # fmt: skip
     assert split_list(['own(text="a,b)"),V']) == ['own(text="a,b)")', "V"]
+    assert split_list(["V,FR(rank=[8, 16])+V"]) == ["V", "FR(rank=[8, 16])+V"]
     assert split_list(["FR(rank=8,V"]) == ["FR(rank=8,V"]  # left whole for notation to explain
     assert split_list([]) == []
     with pytest.raises(NotationError, match="'V,,R' has an empty entry; write variants like V,"):

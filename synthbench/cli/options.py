@@ -35,7 +35,7 @@ LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
 
 
 def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
-    """Entries apart at commas outside parentheses and quotes: "V,FD(a=2, b=4)+V" holds two.
+    """Split at commas outside parentheses, brackets and quotes: "V,FD(a=2, b=4)+V" has two entries.
 
     Raises NotationError, with the advice, for an empty entry.
     """
@@ -47,8 +47,8 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
                 opened = "" if sign == opened else opened
             elif sign in "\"'":
                 opened = sign
-            elif sign in "()":
-                depth += 1 if sign == "(" else -1
+            elif sign in "()[]":
+                depth += 1 if sign in "([" else -1
             if sign == "," and depth <= 0 and not opened:
                 entries.append(entry.strip())
                 entry = ""

@@ -20,7 +20,7 @@ from synthbench.record import Ceiling
 # Side of the square matrices, and bytes of the array that is copied: far more than any cache.
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
 REPETITIONS = 10  # at most, of each size
 SECONDS = 0.6  # for each size and for the copy, at most; one repetition is made in any case

@@ -19,7 +19,7 @@ from synthbench.suites.cell import Cell
 MARGIN = 0.10
 MOMENTS = 2  # of Adam, for each parameter
 DECLARATION = "declaration, a lower bound"  # the tool that is always there
-ITEM_BYTES = {"bfloat16": 2, "float32": 4, "float64": 8}
+ITEM_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 
 class TooLargeError(SynthbenchError):

@@ -33,11 +33,12 @@ from synthbench.models.training import cross_entropy
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell
 
-# Outputs, in units of the largest value: float32 and float64 as rounding allows, bfloat16 by its
-# eight bits. Gradients: float64 is limited by the central difference itself; in bfloat16 a relu
-# near zero opens or shuts by rounding.
-FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2}
-GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25}
+# Outputs, in units of the largest value: float32 and float64 as rounding allows, bfloat16 and
+# float16 by their eight and eleven bits. Gradients: float64 is limited by the central difference
+# itself; in the short types a relu near zero opens or shuts by rounding.
+FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2, "float16": 1e-2}
+GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25, "float16": 0.15}
+LOW_PRECISION = ("bfloat16", "float16")
 DIFFERENCE = 1e-6
 
 
@@ -129,14 +130,14 @@ def errors(
 ) -> tuple[float, float]:
     """(forward, gradient) errors against the NumPy reference.
 
-    bfloat16 gradients are compared whole with float32 ones of the same framework, which are
+    Gradients of LOW_PRECISION are compared whole with float32 ones of the same framework, which are
     compared with the reference: a difference of few bits says nothing along one direction.
     """
     got = backend.gradients(model, start, setting, batch)
     want = reference_outputs(model, start, batch)
     alone = backend.outputs(model, start, setting, batch)  # may take other kernels
     forward = max(relative_error(outputs, want) for outputs in (got.outputs, alone))
-    if setting.dtype != "bfloat16":
+    if setting.dtype not in LOW_PRECISION:
         return forward, gradient_error(model, start, batch, got)
     wide = backend.gradients(model, start, replace(setting, dtype="float32"), batch)
     exact = gradient_error(model, start, batch, wide)

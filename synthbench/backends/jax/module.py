@@ -15,7 +15,12 @@ from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
 from synthbench.mixers.sizes import Sizes
 
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float64": jnp.float64}
+DTYPES = {
+    "float32": jnp.float32,
+    "bfloat16": jnp.bfloat16,
+    "float16": jnp.float16,
+    "float64": jnp.float64,
+}
 
 Forward = Callable[[dict[str, jax.Array], jax.Array, jax.Array | None, bool], jax.Array]
 

@@ -14,7 +14,12 @@ from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
 from synthbench.mixers.sizes import Sizes
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
 
 Forward = Callable[[dict[str, Tensor], Tensor, Tensor | None, bool], Tensor]
 
