@@ -2,10 +2,10 @@
 
     taskset -c 0 python -m benchmarks.convolution_table
 
-A row a width: milliseconds of forward and backward by grouped convolution, by shifted sums and by
-banded products of several blocks, with the fastest named. What `light_conv` takes at each width is
-set from it: WIDEST_SHIFTED in backends/torch/mixers/light_conv.py, BLOCKS and LEAST_CHANNELS in
-banded.py beside it. On a CPU, with one thread, in the CPU time of the process.
+One row per width: milliseconds of forward and backward by grouped convolution, by shifted sums and
+by banded products with several block sizes, and which is fastest. WIDEST_SHIFTED, BLOCKS and
+LEAST_CHANNELS in backends/torch/mixers/head_convolution.py are set from it. It runs on a CPU with
+one thread and measures the CPU time of the process.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import torch
 import typer
 from torch import Tensor
 
-from synthbench.backends.torch.mixers import banded
-from synthbench.backends.torch.mixers.light_conv import grouped, shifted
+from synthbench.backends.torch.mixers import head_convolution
+from synthbench.backends.torch.mixers.light_conv import grouped
 
 WIDTHS = (2, 3, 5, 7, 15, 31, 63, 127)
 BLOCKS = (16, 32, 64)
@@ -36,7 +36,7 @@ def main(
 ) -> None:
     """Print the table."""
     torch.set_num_threads(1)
-    ways: dict[str, Way] = {"grouped": grouped, "shifted": shifted}
+    ways: dict[str, Way] = {"grouped": grouped, "shifted": head_convolution.shifted_sums}
     ways |= {f"banded {block}": banded_by(block) for block in BLOCKS}
     typer.echo(f"L={length} B={batch} d={channels} H={heads}, ms of forward and backward")
     typer.echo("width " + "".join(f"{name:>12}" for name in ways) + "  fastest")
@@ -53,17 +53,17 @@ def main(
 
 
 def banded_by(block: int) -> Way:
-    """The banded product with blocks of this size, whatever the width."""
+    """Banded products with blocks of this size, for any width."""
 
     def way(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
-        before = dict(banded.BLOCKS)
-        banded.BLOCKS.clear()
-        banded.BLOCKS[2**31] = block
+        before = dict(head_convolution.BLOCKS)
+        head_convolution.BLOCKS.clear()
+        head_convolution.BLOCKS[2**31] = block
         try:
-            return banded.static(u, kernel, causal)
+            return head_convolution.banded_products(u, kernel, causal)
         finally:
-            banded.BLOCKS.clear()
-            banded.BLOCKS.update(before)
+            head_convolution.BLOCKS.clear()
+            head_convolution.BLOCKS.update(before)
 
     return way
 

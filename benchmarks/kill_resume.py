@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from synthbench.mixers import catalog
 from synthbench.run import runner
+from synthbench.run.extensions import load_plugin
 from synthbench.store import RECORDS, read_info, read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
@@ -157,7 +157,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--measure", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    catalog.load_plugin(PLUGIN)
+    load_plugin(PLUGIN)
     if options.measure is not None:
         _measure(options.measure, options.tries)
         return 0

@@ -18,10 +18,10 @@ import typer
 
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
-from synthbench.mixers.catalog import load_plugin
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.sizes import Sizes
 from synthbench.report.tables.catalog import make_tables
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import run_plan
 from synthbench.store import read_run
 from synthbench.suites.plan import make_plan

@@ -1,4 +1,4 @@
-"""synthbench: what a replacement of self-attention costs, in PyTorch and in JAX.
+"""synthbench: what a replacement for self-attention costs, in PyTorch and in JAX.
 
     import synthbench
 
@@ -6,7 +6,7 @@
     y = synthbench.apply("FR(rank=32)+V", parameters, x, heads=8, max_len=256, framework="jax")
     synthbench.cost("FR(rank=32)+V", batch=1, seq_len=256, d_model=512, heads=8, max_len=256)
 
-A baseline of your own is one subclass of `synthbench.Mixer`: see docs/adding_a_mixer.md.
+To add a baseline, subclass `synthbench.Mixer`: see docs/adding_a_mixer.md.
 """
 
 from importlib import import_module
@@ -15,26 +15,41 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from synthbench.api import apply, cost, initialize, load_results
     from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
+    from synthbench.metrics import Metric
     from synthbench.mixers.base import Cost, Mixer, Parameter
-    from synthbench.mixers.catalog import register
+    from synthbench.mixers.component import Component
     from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
     from synthbench.mixers.sizes import Sizes
+    from synthbench.run.executors.base import Executor
+    from synthbench.run.executors.local import LocalExecutor
+    from synthbench.run.extensions import register
+    from synthbench.tasks.base import Task, TaskContext
+    from synthbench.tasks.data.base import DataSource, Split, digest_of
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Component",
     "Constant",
     "Cost",
+    "DataSource",
+    "Executor",
+    "LocalExecutor",
+    "Metric",
     "Mixer",
     "Normal",
     "Parameter",
     "ShapeError",
     "Sizes",
+    "Split",
     "SynthbenchError",
+    "Task",
+    "TaskContext",
     "Uniform",
     "UnsupportedError",
     "apply",
     "cost",
+    "digest_of",
     "initialize",
     "load_results",
     "register",
@@ -43,10 +58,17 @@ __all__ = [
 
 # Looked up on first use: pytest imports this package in every one of its sessions, for its plugin.
 _HOMES = {
-    "api": ("apply", "cost", "initialize", "load_results", "register"),
+    "api": ("apply", "cost", "initialize", "load_results"),
     "errors": ("ShapeError", "SynthbenchError", "UnsupportedError"),
+    "metrics": ("Metric",),
     "mixers.base": ("Cost", "Mixer", "Parameter", "Sizes"),
+    "mixers.component": ("Component",),
     "mixers.initializers": ("Constant", "Normal", "Uniform", "xavier"),
+    "run.executors.base": ("Executor",),
+    "run.executors.local": ("LocalExecutor",),
+    "run.extensions": ("register",),
+    "tasks.base": ("Task", "TaskContext"),
+    "tasks.data.base": ("DataSource", "Split", "digest_of"),
 }
 
 if not TYPE_CHECKING:

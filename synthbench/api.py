@@ -23,7 +23,6 @@ from synthbench.errors import (
 )
 from synthbench.mixers import declaration
 from synthbench.mixers.base import Array, Cost, Mixer
-from synthbench.mixers.catalog import register
 from synthbench.mixers.declaration import declared_parameters_of, sizes_for
 from synthbench.mixers.input_arrays import booleans, dtype_name, named_numbers, numbers
 from synthbench.mixers.notation import format_mixer, parse
@@ -31,6 +30,7 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_integer
 from synthbench.models.outputs import require_output
 from synthbench.models.start_values import start_values
+from synthbench.run.extensions import register
 
 if TYPE_CHECKING:
     import pandas

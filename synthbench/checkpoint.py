@@ -1,4 +1,4 @@
-"""Parameters on disk: an .npz that says which model they are of."""
+"""Parameters on disk: an .npz file that also says which model they belong to."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CELL = "__cell__"
 
 
 def write_checkpoint(path: Path, cell: Cell, parameters: Mapping[str, Array]) -> None:
-    """Write the parameters of a cell's model; ResultsError where that cannot be."""
+    """Write the parameters of a cell's model; raises ResultsError if that fails."""
     content = {CELL: np.array(cell.model_dump_json()), **parameters}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -31,7 +31,7 @@ def write_checkpoint(path: Path, cell: Cell, parameters: Mapping[str, Array]) ->
 def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
     """The cell and the parameters of a checkpoint.
 
-    Raises ResultsError for a file that is none, or whose parameters are not those of its model.
+    Raises ResultsError for a file that is not one, or whose parameters are not those of its model.
     """
     try:
         with np.load(path, allow_pickle=False) as content:
@@ -39,7 +39,7 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
         cell = Cell.model_validate(json.loads(str(arrays.pop(CELL))))
     except (OSError, KeyError, ValueError, ValidationError, zipfile.BadZipFile) as error:
         raise ResultsError(
-            f"{path} is no checkpoint of synthbench (an .npz that `synthbench inspect` wrote): "
+            f"{path} is not a checkpoint of synthbench (an .npz that `synthbench inspect` wrote): "
             f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         ) from error
     declared = {name: p.shape for name, p in model_of(cell).parameters().items()}
@@ -47,7 +47,7 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
     if held != declared:
         names = sorted(name for name in declared | held if declared.get(name) != held.get(name))
         raise ResultsError(
-            f"{path}: {', '.join(names[:3])}: not as its model ({cell.variant}, {cell.model.kind}) "
-            "declares it"
+            f"{path}: {', '.join(names[:3])}: not as declared by its model ({cell.variant}, "
+            f"{cell.model.kind})"
         )
     return cell, arrays

@@ -1,6 +1,6 @@
-"""The project's own exceptions: each message says what was got, what is known, and what to do.
+"""The project's own exceptions: a message says what was given, what is allowed and what to do.
 
-`cli.py` prints the message and exits with `exit_code`; nothing else in the package exits.
+`cli/app.py` prints it and exits with `exit_code`; nothing else in the package exits.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
-LONGEST_SHOWN = 100  # of a value that a message quotes
-LONGEST_COMPARED = 100  # of a name that is looked for among the known ones
+LONGEST_SHOWN = 100  # characters of a value in a message
+LONGEST_COMPARED = 100  # characters of a name that is compared with known ones
 
 
 class SynthbenchError(Exception):
@@ -20,7 +20,7 @@ class SynthbenchError(Exception):
 
 
 class UnknownNameError(SynthbenchError):
-    """A name that is in no catalogue."""
+    """A name that is not known."""
 
     def __init__(self, kind: str, name: Any, known: Iterable[str]) -> None:
         known = sorted(known)
@@ -28,8 +28,8 @@ class UnknownNameError(SynthbenchError):
         near = difflib.get_close_matches(compared, [k.lower() for k in known], n=3, cutoff=0.5)
         near = [k for k in known if k.lower() in near]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
-        there = f"Known: {', '.join(known)}" if known else "There is none"
-        super().__init__(f"{kind} {quote(name)} not known.{hint} {there}")
+        all_known = f"Known: {', '.join(known)}" if known else "None is known"
+        super().__init__(f"{kind} {quote(name)} not known.{hint} {all_known}")
 
 
 class NotationError(SynthbenchError):
@@ -45,7 +45,7 @@ class UnsupportedError(SynthbenchError):
 
 
 class PackageMissingError(SynthbenchError):
-    """An optional package that this environment does not have."""
+    """An optional package that is not installed."""
 
 
 class ResultsError(SynthbenchError):
@@ -53,11 +53,11 @@ class ResultsError(SynthbenchError):
 
 
 class FrameworkMissingError(SynthbenchError):
-    """A framework or a device that this environment does not have."""
+    """A framework or a device that is not available here."""
 
 
 def quote(value: Any) -> str:
-    """A value as a message quotes it: on one line, the middle of a long one left out."""
+    """A value as messages quote it: on one line, without the middle of a long one."""
     if isinstance(value, str):
         if len(value) <= LONGEST_SHOWN:
             return repr(value)
@@ -65,6 +65,6 @@ def quote(value: Any) -> str:
         return f"{value[:half]!r}...{value[-half:]!r} ({len(value)} characters)"
     try:
         text = " ".join(repr(value).split())
-    except Exception:  # an integer of too many digits, or another's own repr
+    except Exception:  # an integer of too many digits, or a repr that fails
         text = f"a {type(value).__name__}"
     return text if len(text) <= LONGEST_SHOWN else f"{text[:LONGEST_SHOWN]}..."

@@ -34,11 +34,11 @@ class Timing(BaseModel):
     precision_reached: Share | None = None  # half of the median's 95% interval, over the median
     stable: bool | None = None  # whether no trend is left in the samples
     dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
-    keeps_memory: bool | None = None  # whether freed memory stayed with the process meanwhile
+    keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 
 class Flops(BaseModel):
-    """FLOPs of one step, 2 a multiply-accumulate, by each way of counting."""
+    """FLOPs of one step, 2 per multiply-accumulate, by each way of counting."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -58,20 +58,20 @@ class Memory(BaseModel):
     optimizer: Bytes
     batch: Bytes
     peak: Bytes
-    method: str  # how `peak` was taken
+    method: str  # how `peak` was measured
     planned: Bytes | None = None
     planned_tool: str | None = None
 
 
 class PredictedMemory(BaseModel):
-    """Bytes that a step is to take at its peak, before any step was run."""
+    """Predicted peak of a step in bytes, before any step has run."""
 
     model_config = ConfigDict(extra="forbid")
 
     bytes: Bytes  # as Memory.peak
     tool: str  # what predicted it
     available: Bytes | None = None
-    """What was there for it; None: not looked at, the cell is run in any case."""
+    """Memory that was available; None: not checked, the cell runs in any case."""
 
 
 class Parity(BaseModel):
@@ -104,11 +104,11 @@ class Measurements(BaseModel):
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None
     values: dict[str, float | None] = {}  # of a task that measures something else: metric -> value
-    warnings: list[str] = []  # what disturbed the steady state; the numbers stand all the same
+    warnings: list[str] = []  # what disturbed the steady state; the numbers are kept
 
 
 class Record(BaseModel):
-    """One cell of one round: its outcome, the reason where it is not ok, its measurements."""
+    """One cell of one round: its outcome, the reason if it is not ok, its measurements."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -138,7 +138,7 @@ class Record(BaseModel):
 
 
 class Ceiling(BaseModel):
-    """What a device gives at best, measured in one framework and dtype before the cells."""
+    """The best rates of a device, measured in one framework and dtype before the cells."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -146,19 +146,19 @@ class Ceiling(BaseModel):
     dtype: str
     device: str
     flops_per_second: Rate  # of square matrix products, 2 FLOPs a multiply-accumulate
-    matrix_size: PositiveInt  # where that rate was reached
+    matrix_size: PositiveInt  # at which that rate was reached
     bytes_per_second: Rate  # of a copy, bytes read plus bytes written
     threads: int | None = None  # of the measuring process
     seconds: Seconds  # that the measuring took
-    warnings: list[str] = []  # what disturbed it: the device may give more than was measured
+    warnings: list[str] = []  # what disturbed it: the true rate may be higher
 
 
 class Machine(BaseModel):
-    """A machine that measured cells of a run: what it is, and what it gives at best."""
+    """A machine that measured cells of a run: what it is, and its best rates."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: str  # the same for the same machine, made of what it is; tells no host name
+    id: str  # derived from what the machine is; does not reveal its host name
     environment: dict[str, Any] = {}
     ceilings: list[Ceiling] = []
 
@@ -181,7 +181,7 @@ class RunInfo(BaseModel):
 
     @property
     def environment(self) -> dict[str, Any]:
-        """The environment of the first machine; empty where none has measured yet."""
+        """The environment of the first machine; empty if none has measured yet."""
         return self.machines[0].environment if self.machines else {}
 
     @property

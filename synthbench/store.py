@@ -19,12 +19,12 @@ from synthbench.record import SCHEMA_VERSION, Record, RunInfo
 INFO = "run.json"
 RECORDS = "records.jsonl"
 DAMAGED = "records.damaged.jsonl"
-BEING_WRITTEN = ".new"  # ending of a file that takes another's place once it is whole
+BEING_WRITTEN = ".new"  # suffix of a file that replaces another once it is complete
 
 
 @dataclass(frozen=True)
 class Damage:
-    """A line of records.jsonl that is no record."""
+    """A line of records.jsonl that is not a record."""
 
     line: int  # from 1
     problem: str
@@ -45,44 +45,44 @@ class Run:
 
 
 def create_run(run_dir: Path, info: RunInfo) -> None:
-    """Make a run's folder with its run.json and no records; ResultsError where it cannot be."""
+    """Make a run's folder with its run.json and no records; raises ResultsError if that fails."""
     require_new(run_dir)
     with _explained("create", run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
     with locked(run_dir):
-        require_new(run_dir)  # once more: another may have been faster
-        write_info(run_dir, info)  # first: whoever is killed after it has begun a run to resume
+        require_new(run_dir)  # again: another process may have been faster
+        write_info(run_dir, info)  # first, so that a run that is killed from here on can be resumed
         with _explained("create", run_dir):
             (run_dir / RECORDS).touch()
 
 
 def has_begun(run_dir: Path) -> bool:
-    """Whether there is a run in a folder to go on with."""
+    """Whether a folder holds a run that can be continued."""
     with _explained("read", run_dir):
         return any((run_dir / name).exists() for name in (INFO, RECORDS))
 
 
 def require_new(run_dir: Path) -> None:
-    """Raise ResultsError where the folder holds something already, but a run.json cut short."""
+    """Raise ResultsError if the folder holds anything but an incomplete run.json."""
     with _explained("read", run_dir):
         held = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
         if held - {INFO + BEING_WRITTEN}:
             advice = (
                 "; continue that run with --resume, or give another --out"
                 if held & {INFO, RECORDS}
-                else ", and holds no run; give another --out"
+                else " and is not a run; give another --out"
             )
             raise ResultsError(f"{run_dir} is not empty{advice}")
 
 
 def write_info(run_dir: Path, info: RunInfo) -> None:
-    """Write run.json in one piece: a reader finds the old one or the new one."""
+    """Write run.json atomically: a reader finds the old one or the new one."""
     content = json.dumps(info.model_dump(mode="json"), indent=2) + "\n"
     _replace(run_dir / INFO, content.encode())
 
 
 def append_record(run_dir: Path, record: Record) -> None:
-    """Add one line to records.jsonl; it is on the disk when this returns."""
+    """Add one line to records.jsonl; it is on disk when this returns."""
     line = record.model_dump_json() + "\n"
     with _explained("write", run_dir), open(run_dir / RECORDS, "ab") as file:
         file.write(line.encode())
@@ -93,8 +93,7 @@ def append_record(run_dir: Path, record: Record) -> None:
 def read_run(run_dir: Path) -> Run:
     """Read a run; damaged lines are listed, never raised.
 
-    Raises ResultsError where it is not a run, was written by another schema, or holds the same
-    measurement twice.
+    Raises ResultsError if it is not a run, has another schema, or holds the same measurement twice.
     """
     info = read_info(run_dir)
     path = run_dir / RECORDS
@@ -126,10 +125,12 @@ def read_run(run_dir: Path) -> Run:
 
 
 def read_info(run_dir: Path) -> RunInfo:
-    """Read run.json; raises ResultsError where it is absent, damaged, or newer than this code."""
+    """Read run.json; raises ResultsError if it is missing, damaged, or of another schema."""
     path = run_dir / INFO
     if not run_dir.is_dir():
-        raise ResultsError(f"there is no folder {run_dir}; `synthbench list runs` shows the runs")
+        raise ResultsError(
+            f"folder {run_dir} does not exist; `synthbench list runs` shows the runs"
+        )
     if not path.is_file():
         raise ResultsError(
             f"{run_dir} is not a run: it has no {INFO}; `synthbench list runs` shows the runs"
@@ -140,13 +141,13 @@ def read_info(run_dir: Path) -> RunInfo:
         raw = json.loads(content)
         _require_known_schema(raw, path)
         if not isinstance(raw, dict):
-            raise ValueError(f"it holds {quote(raw)}, no object")
+            raise ValueError(f"it holds {quote(raw)} instead of an object")
         return RunInfo.model_validate(raw)
     except (ValueError, RecursionError) as error:
         problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
-            f"{path} cannot be read as a run's information: {problem}. The records beside it are "
-            f"untouched; restore {INFO} from another copy, or start anew with another --out"
+            f"{path} cannot be read as a run's information: {problem}. The records beside it "
+            f"are untouched; restore {INFO} from a copy, or start a new run with another --out"
         ) from error
 
 
@@ -177,19 +178,19 @@ def read_records(path: str | Path) -> list[Record]:
     if is_above:
         runs = list_runs(path)
         if not runs:
-            raise ResultsError(f"there is no run in {path} or below it: no folder with a {INFO}")
+            raise ResultsError(f"{path} contains no run: no folder with a {INFO}")
         return [record for run in runs for record in read_run(run).records]
     return read_run(path).records
 
 
 def list_runs(results_dir: str | Path) -> list[Path]:
-    """The folders of all runs below a folder, by path; none where there is no such folder."""
+    """The folders of all runs below a folder, by path; empty if the folder does not exist."""
     return sorted(info.parent for info in Path(results_dir).glob(f"**/{INFO}"))
 
 
 @contextlib.contextmanager
 def locked(run_dir: Path) -> Iterator[None]:
-    """Hold a run for this process; ResultsError where another one is writing to it."""
+    """Hold a run for this process; raises ResultsError if another one is writing to it."""
     with _explained("open", run_dir):
         folder = os.open(run_dir, os.O_RDONLY)
     try:
@@ -237,7 +238,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def _explained(action: str, path: Path) -> Iterator[None]:
-    """Say what failed and what to do, where the system refuses a file."""
+    """Turn an OSError into a message that says what failed and what to do."""
     try:
         yield
     except OSError as error:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
-from synthbench.mixers import catalog
+from tests.plugin_isolation import isolated_plugins
 
 # Most of the suite's time is XLA compiling hundreds of tiny programs, each run once or twice. The
 # check before each cell of a real run compares what XLA makes at its full optimization. The second
@@ -24,7 +25,7 @@ settings.load_profile("synthbench")
 
 
 @pytest.fixture
-def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A catalogue without plug-ins, and as it was before when the test is over."""
-    monkeypatch.setattr(catalog, "_plugins", {})
-    monkeypatch.setattr(catalog, "_entry_points_read", True)
+def registry() -> Iterator[None]:
+    """Registries without plug-ins, and as they were before when the test is over."""
+    with isolated_plugins():
+        yield

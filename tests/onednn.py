@@ -1,4 +1,4 @@
-"""Which library multiplies in PyTorch, as a test has it and not as this machine."""
+"""Choose the library for matrix products in PyTorch, whichever is faster on this machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from synthbench.backends.torch import cpu_matmul
 
 
 def by_onednn(monkeypatch: pytest.MonkeyPatch, always: bool) -> None:
-    """Every product of float32 by oneDNN, however small; or none."""
+    """All float32 products by oneDNN, even small ones, or none."""
     monkeypatch.setattr(cpu_matmul, "onednn_is_faster", lambda: always)
     for least in ("LEAST", "LEAST_SUMMED_OF_BATCH"):
         monkeypatch.setattr(cpu_matmul, least, 0)

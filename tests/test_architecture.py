@@ -1,4 +1,4 @@
-"""The layers, the twins, and who may load which framework."""
+"""The layers, what each back end offers, and which framework a module may load."""
 
 from __future__ import annotations
 
@@ -191,24 +191,6 @@ def test_a_backend_works_without_the_other_framework() -> None:
             "assert y.shape == (1, 6, 8)\n",
             without=other,
         )
-
-
-# Kernels that one framework needs and the other has no use for.
-ALONE = {"torch": {"banded.py", "weight_cache.py"}, "jax": {"shifted.py"}}
-
-
-def test_the_backends_have_the_same_files() -> None:
-    files = {
-        own: {p.name for p in (ROOT / "synthbench" / "backends" / own / "mixers").glob("*.py")}
-        - ALONE[own]
-        for own in TWINS
-    }
-    missing = [
-        f"backends/{own}/mixers/{name}"
-        for own, other in (TWINS, TWINS[::-1])
-        for name in sorted(files[other] - files[own])
-    ]
-    assert not missing, f"these have a twin and are not there: {', '.join(missing)}"
 
 
 def backend_module(own: str, name: str) -> ModuleType:

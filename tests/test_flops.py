@@ -1,4 +1,4 @@
-"""FLOPs of single products and convolutions, against counts known beforehand."""
+"""FLOPs of single products and convolutions, against known counts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COST_TABLE = {
     "D logits shared by the heads": "blhk,km->bhlm",
     "FD factor": "blhk,hkn->blhn",
     "weights times values": "bhlm,bmhk->blhk",
-    "weights of all the batch times values": "hlm,bmhk->blhk",
+    "shared weights times values": "hlm,bmhk->blhk",
     "output": "blhk,hkd->bld",
     "linformer, keys compressed": "mr,bmhk->brhk",
     "linformer, logits": "blhk,brhk->bhlr",
@@ -60,7 +60,7 @@ def test_einsum_is_the_product_of_its_sizes(equation: str, drawn: list[int]) -> 
 @pytest.mark.parametrize("equation", ["ab,bc,cd->ad", "ab,bc,cd,de->ae", "abc,bd,ce,a->de"])
 @quick
 @given(drawn=st.lists(st.integers(2, 9), min_size=5, max_size=5))
-def test_einsum_of_many_takes_the_path_torch_takes(
+def test_einsum_of_many_operands_follows_torchs_path(
     equation: str, opt_einsum: bool, drawn: list[int]
 ) -> None:
     sizes = dict(zip("abcde", drawn, strict=True))
@@ -86,7 +86,7 @@ def test_einsum_of_many_takes_the_path_torch_takes(
         ("ij->ji", [(3, 4)], 0),
     ],
 )
-def test_einsum_that_is_no_matrix_product(
+def test_einsum_that_is_not_a_matrix_product(
     equation: str, shapes: list[tuple[int, ...]], flops: int
 ) -> None:
     assert exactly(traced(partial(torch.einsum, equation), *shapes), flops)
@@ -189,7 +189,7 @@ def test_attention_forward_and_backward(causal: bool) -> None:
     attend: Any = partial(F.scaled_dot_product_attention, is_causal=causal)
     assert exactly(traced(attend, *shapes), forward)
     assert exactly(stepped(attend, *shapes), forward)
-    if causal:  # one kernel with its own backward: the logits once more, then four products
+    if causal:  # one kernel with its own backward: the logits recomputed, then four products
         leaves = [torch.randn(s, requires_grad=True) for s in shapes]
         step = torch_flops.trace_step(lambda: attend(*leaves).sum().backward())
         assert exactly(step, 2 * B * H * L * L * K * (2 + 5))
@@ -204,7 +204,7 @@ def test_attention_with_fewer_key_heads() -> None:
     assert exactly(count, 2 * 2 * B * 4 * L * M * K)
 
 
-def test_torch_layers_of_attention_are_seen_in_training_and_in_evaluation() -> None:
+def test_torch_attention_layers_are_counted_in_training_and_evaluation() -> None:
     layer = nn.TransformerEncoderLayer(D, 2, 12, dropout=0.0, batch_first=True)
     x = torch.randn(B, L, D)
     flops = 2 * B * L * (4 * D * D + 2 * D * 12) + 2 * 2 * B * L * L * D

@@ -1,4 +1,4 @@
-"""FLOPs of loops, branches and gradients, against counts known beforehand."""
+"""FLOPs of loops, branches and gradients, against known counts."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_products_in_a_loop(steps: int) -> None:
         return lax.fori_loop(0, steps, lambda _, carry: carry @ x, x)
 
     def repeated(x: Any) -> Any:
-        def turn(state: Any) -> Any:
+        def iterate(state: Any) -> Any:
             return state[0] + 2, state[1] @ x
 
-        return lax.while_loop(lambda state: state[0] < 2 * steps - 1, turn, (0, x))[1]
+        return lax.while_loop(lambda state: state[0] < 2 * steps - 1, iterate, (0, x))[1]
 
     assert exactly(traced(torch_loop, (L, L)), flops)
     assert exactly(stepped(torch_loop, (L, L)), flops)
@@ -49,7 +49,7 @@ def test_products_in_a_loop(steps: int) -> None:
         assert exactly(walked(loop, (L, L)), flops)
 
 
-def test_a_while_whose_trips_are_not_in_the_program_is_told() -> None:
+def test_a_while_whose_trips_are_not_in_the_program_is_reported() -> None:
     def until(x: Any) -> Any:
         return lax.while_loop(lambda c: c.sum() < 5, lambda c: c @ x, x)
 
@@ -64,7 +64,7 @@ def test_a_while_whose_trips_are_not_in_the_program_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("goes_on", "turn", "start", "trips"),
+    ("goes_on", "iterate", "start", "trips"),
     [
         (lambda i: i < 7, lambda i: i + 2, 0, 4),
         (lambda i: i <= 7, lambda i: i + 1, 1, 7),
@@ -76,16 +76,18 @@ def test_a_while_whose_trips_are_not_in_the_program_is_told() -> None:
         (lambda i: i < 0, lambda i: i + 1, 3, 0),
         (lambda i: i != 5, lambda i: i + 1, 0, None),
         (lambda i: i < 7, lambda i: i * 2, 1, None),
-        (lambda i: i < 7, lambda i: i - 1, 0, None),  # it goes on until it wraps around
+        (lambda i: i < 7, lambda i: i - 1, 0, None),  # it runs until the integer overflows
         (lambda i: i < 7.5, lambda i: i + 1.0, 0.0, None),
     ],
 )
 def test_a_while_whose_trips_are_in_the_program_is_counted(
-    goes_on: Any, turn: Any, start: float, trips: int | None
+    goes_on: Any, iterate: Any, start: float, trips: int | None
 ) -> None:
     def loop(x: Any) -> Any:
         state = (x, start)
-        return lax.while_loop(lambda s: goes_on(s[1]), lambda s: (s[0] @ x, turn(s[1])), state)[0]
+        return lax.while_loop(lambda s: goes_on(s[1]), lambda s: (s[0] @ x, iterate(s[1])), state)[
+            0
+        ]
 
     count = walked(loop, (L, L))
     if trips is None:
@@ -102,14 +104,14 @@ def test_nested_scan_cond_remat_and_custom_vjp() -> None:
     square.defvjp(lambda x: (x @ x, x), lambda x, g: (g @ x.T + x.T @ g,))
     one = 2 * L**3
 
-    def inner(x: Any) -> Any:  # 2 products in the dearer branch, and 1
+    def inner(x: Any) -> Any:  # 2 products in the more expensive branch, and 1
         return square(lax.cond(x.sum() > 0, lambda x: x @ x @ x, lambda x: x @ x, x))
 
     def outer(x: Any) -> Any:
-        turn = jax.checkpoint(lambda carry, _: (inner(carry), None))
+        iterate = jax.checkpoint(lambda carry, _: (inner(carry), None))
 
         def repeat(carry: Any, _: None) -> Any:
-            return lax.scan(turn, carry, None, length=3)
+            return lax.scan(iterate, carry, None, length=3)
 
         return lax.scan(repeat, x, None, length=4)[0]
 
@@ -118,7 +120,7 @@ def test_nested_scan_cond_remat_and_custom_vjp() -> None:
     def loss(x: Any) -> Any:
         return square(x).sum()
 
-    # The gradient alone needs no value: only the rule's two products; the value adds one.
+    # The gradient alone does not need the value: two products of the rule; the value adds one.
     assert exactly(walked(jax.grad(loss), (L, L)), 2 * one)
     assert exactly(walked(jax.value_and_grad(loss), (L, L)), 3 * one)
 
@@ -158,7 +160,7 @@ def test_gradient_of_a_two_layer_perceptron() -> None:
 
 
 def test_gradient_of_an_outer_product_counts_in_both() -> None:
-    """Windows weighted by kernels of each position, as in a dynamic convolution."""
+    """Windows weighted by one kernel per position, as in dynamic convolution."""
     equation, shapes = "blhkw,blhw->blhk", [(B, L, H, K, M), (B, L, H, M)]
     leaves = [torch.randn(s, requires_grad=True) for s in shapes]
     step = torch_flops.trace_step(lambda: torch.einsum(equation, *leaves).square().sum().backward())
@@ -171,7 +173,7 @@ def test_gradient_of_an_outer_product_counts_in_both() -> None:
     assert exactly(walked(jax.grad(loss, argnums=(0, 1)), *shapes), flops)
 
 
-def test_products_that_nothing_needs_are_not_counted() -> None:
+def test_products_that_no_output_needs_are_not_counted() -> None:
     assert exactly(traced(lambda x: [x @ x, x @ x @ x][0], (L, L)), 2 * L**3)
     assert exactly(walked(lambda x: [x @ x, x @ x @ x][0], (L, L)), 2 * L**3)
 
@@ -184,7 +186,7 @@ def test_the_compilers_own_count() -> None:
     once = jax_flops.compiler_flops(jax.jit(lambda x: x @ x).lower(shape).compile())
     looped = jax_flops.compiler_flops(jax.jit(loop).lower(shape).compile())
     assert once == pytest.approx(2 * 64**3, rel=0.01)
-    assert looped == pytest.approx(2 * 64**3, rel=0.01)  # XLA takes the body once
+    assert looped == pytest.approx(2 * 64**3, rel=0.01)  # XLA counts the body once
     assert jax_flops.trace(loop, shape).flops == 9 * 2 * 64**3
     for nothing in (None, {}, {"flops": -1.0}):
         silent = SimpleNamespace(cost_analysis=lambda nothing=nothing: nothing)

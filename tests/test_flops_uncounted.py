@@ -1,4 +1,4 @@
-"""What a counter calls free, what it says it does not know, and that it leaves no trace."""
+"""Which operations are free, which are reported as unknown, and that counting has no effects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def free_in_jax(x: Any) -> Any:
     )  # fmt: skip
 
 
-def test_what_contracts_nothing_is_free_and_known() -> None:
+def test_operations_without_products_are_free() -> None:
     assert exactly(traced(free_in_torch, (B, L, D)), 0)
     assert exactly(stepped(free_in_torch, (B, L, D)), 0)
     x = torch.randn(B, L, D, requires_grad=True)
@@ -55,7 +55,7 @@ def test_what_contracts_nothing_is_free_and_known() -> None:
     assert exactly(walked(free_in_jax, (B, L, D)), 0)
 
 
-def test_what_no_rule_covers_is_named() -> None:
+def test_operations_without_a_rule_are_named() -> None:
     def torch_work(x: torch.Tensor) -> torch.Tensor:
         return torch.fft.fft(x).real + torch.linalg.inv(x) + x @ x
 
@@ -67,10 +67,10 @@ def test_what_no_rule_covers_is_named() -> None:
     assert step.uncounted == {"aten::_fft_r2c": 1, "aten::linalg_inv_ex": 1}
 
     def jax_work(x: Any) -> Any:
-        def turn(carry: Any, _: None) -> Any:
+        def iterate(carry: Any, _: None) -> Any:
             return jnp.fft.fft(carry).real + jnp.linalg.cholesky(x) + x @ x, None
 
-        return lax.scan(turn, x, None, length=3)[0]
+        return lax.scan(iterate, x, None, length=3)[0]
 
     walk = walked(jax_work, (L, L))
     assert walk.flops == 3 * 2 * L**3
@@ -87,7 +87,7 @@ class Hidden(torch.autograd.Function):
         return gradient
 
 
-def test_what_hides_its_work_is_named() -> None:
+def test_opaque_operations_are_named() -> None:
     assert traced(Hidden.apply, (L, L)).uncounted == {"prim::PythonOp.Hidden": 1}
     out = jax.ShapeDtypeStruct((L,), jnp.float32)
     called = walked(lambda x: jax.pure_callback(lambda a: a, out, x), (L,))
@@ -109,7 +109,7 @@ class Stateful(nn.Module):
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor | None, scale: float) -> dict[str, Any]:
         if self.fails:
-            raise ValueError("as asked")
+            raise ValueError("on purpose")
         return {"y": self.drop(self.norm(self.linear(x))) * scale, "mask": mask}
 
 
@@ -120,7 +120,7 @@ def module() -> Stateful:
 
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("fails", [False, True])
-def test_tracing_leaves_the_module_as_it_was(
+def test_tracing_does_not_change_the_module(
     module: Stateful, training: bool, fails: bool, capfd: Any, caplog: Any
 ) -> None:
     module.train(training)
@@ -131,7 +131,7 @@ def test_tracing_leaves_the_module_as_it_was(
     torch.random.set_rng_state(random_state)
 
     if fails:
-        with pytest.raises(ValueError, match="as asked"):
+        with pytest.raises(ValueError, match="on purpose"):
             torch_flops.trace_forward(module, (x, None, 2.0))
     else:
         assert exactly(torch_flops.trace_forward(module, (x, None, 2.0)), 2 * B * D * D)

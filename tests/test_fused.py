@@ -16,7 +16,7 @@ import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.backends.torch import backend, cpu_matmul
-from synthbench.backends.torch.mixers import banded, blockwise, fused_attention
+from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
@@ -280,10 +280,10 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
         "R+V": "blocks of queries" if always else "as written, then blocks of queries",
         "conv": "as written, then blocks of queries",
         "light_conv(width=3)": "shifted sums",
-        "light_conv": "banded product",
+        "light_conv": "banded products",
         "dynamic_conv(layout=mesh)": "windows",
     }
-    assert banded.block_of(15) == 16 and banded.block_of(16) == 32 and banded.block_of(99) == 64
+    assert [head_convolution.block_size(width) for width in (15, 16, 99)] == [16, 32, 64]
 
 
 def test_flops_are_those_of_the_mixer_whichever_form_is_timed() -> None:

@@ -16,7 +16,7 @@ from synthbench.backends.base import Setting
 from synthbench.backends.jax import backend
 from synthbench.backends.jax.mixers import attention
 from synthbench.backends.jax.mixers.catalog import MIXERS
-from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.kernel_record import force_long_kernels
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.parity_inputs import small_model
@@ -39,7 +39,7 @@ def compare(
     model = small_model(variant, **sizes)
     mixer, twin = model.mixer, MIXERS[parse(variant).name]
     random = np.random.default_rng(seed)
-    with precision(dtype):
+    with full_precision(dtype):
         p = {
             n: jnp.asarray(v + random.normal(0, 0.3, v.shape), dtype)
             for n, v in start_values(mixer.parameters(model.sizes), seed=seed).items()
@@ -107,7 +107,7 @@ def test_logits_far_apart_keep_what_padding_leaves() -> None:
     p["random.logits"] = p["random.logits"].at[:, :, 0].set(1000)
     x = jnp.asarray(np.random.default_rng(0).standard_normal((2, 6, 8)), jnp.float32)
     mask = jnp.ones((2, 6), bool).at[0, 0].set(False)
-    with precision("float32"):
+    with full_precision("float32"):
         got, expected = (
             form(Attention((Random(),)), p, x, mask, False)
             for form in (attention.fused, attention.reference)

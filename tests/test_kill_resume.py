@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from benchmarks.kill_resume import kill_and_resume
-from synthbench.mixers import catalog
+from synthbench.run.extensions import load_plugin
 
 TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
-def test_kill_at_random_moments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "_plugins", dict(catalog._plugins))
-    catalog.load_plugin("tests.plugins.faulty")
+@pytest.mark.usefixtures("registry")
+def test_kill_at_random_moments(tmp_path: Path) -> None:
+    load_plugin("tests.plugins.faulty")
     seed = 1
     found = kill_and_resume(tmp_path / "run", TRIES, seed)
     print(f"seed {seed}, moments {found.moments}, records kept {found.kept} of {found.total}")

@@ -12,17 +12,18 @@ import pytest
 
 from synthbench.backends.base import BACKENDS, Setting, Step
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers import catalog
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import Summary, run_plan
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 
 PLUGIN = "tests.plugins.known"
 FRAMEWORKS = tuple(BACKENDS)
@@ -36,11 +37,9 @@ linux = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Iterator[None]:
     """The known mixers, in the catalogue for this module only."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    yield
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        load_plugin(PLUGIN)
+        yield
 
 
 def built(framework: str, variant: str, mode: str) -> Step:

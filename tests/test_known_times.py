@@ -14,14 +14,15 @@ import pytest
 from synthbench.backends.base import BACKENDS, Backend, Batch, Setting
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.timing import time_steps
-from synthbench.mixers import catalog
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.record import Record
+from synthbench.run.extensions import load_plugin
 from synthbench.run.runner import run_plan
 from synthbench.store import read_records
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 from tests.plugins.faulty import Products
 
 PLUGIN = "tests.plugins.faulty"
@@ -38,14 +39,12 @@ measure: {{min_samples: 10, min_seconds: 0.1, max_seconds: 6, precision: 0.01, c
 @pytest.fixture(scope="module")
 def slept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Record]]:
     """The record of each framework."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    run_dir = tmp_path_factory.mktemp("runs") / "slept"
-    plan = make_plan(parse_suite(SUITE, name="mine", source="mine.yaml"), "cpu")
-    run_plan(plan, run_dir, plugins=[PLUGIN])
-    yield {record.cell.framework: record for record in read_records(run_dir)}
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        load_plugin(PLUGIN)
+        run_dir = tmp_path_factory.mktemp("runs") / "slept"
+        plan = make_plan(parse_suite(SUITE, name="mine", source="mine.yaml"), "cpu")
+        run_plan(plan, run_dir, plugins=[PLUGIN])
+        yield {record.cell.framework: record for record in read_records(run_dir)}
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])

@@ -1,4 +1,4 @@
-"""Planned memory of steps whose tensors are known beforehand, in both frameworks."""
+"""Planned memory of steps whose tensors are known, in both frameworks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from torch import nn
 from synthbench.backends.jax import memory as jax_memory
 from synthbench.backends.torch import memory as torch_memory
 
-N = 1000  # elements of the tensor that a step is made of
+N = 1000  # elements of the tensor in a step
 SIZE = 4 * N  # its bytes
 SCALAR = 4
 
@@ -25,7 +25,7 @@ def added(step: Callable[[], object]) -> int:
     return torch_memory.plan(step).temporary_bytes
 
 
-def test_a_chain_holds_two_at_a_time() -> None:
+def test_a_chain_needs_two_tensors_at_a_time() -> None:
     x = torch.randn(N)
 
     def step() -> torch.Tensor:
@@ -37,7 +37,7 @@ def test_a_chain_holds_two_at_a_time() -> None:
     assert added(step) == 2 * SIZE
 
 
-def test_what_is_kept_adds_up_and_what_is_dropped_does_not() -> None:
+def test_kept_tensors_add_up_and_dropped_ones_do_not() -> None:
     x = torch.randn(N)
 
     def step() -> list[torch.Tensor]:
@@ -47,7 +47,7 @@ def test_what_is_kept_adds_up_and_what_is_dropped_does_not() -> None:
         del _dropped
         return kept
 
-    assert added(step) == (5 + 2) * SIZE  # a new one stands before the old one's name moves to it
+    assert added(step) == (5 + 2) * SIZE  # a new one exists before the old one is dropped
 
 
 def test_views_and_in_place_operations_add_nothing() -> None:
@@ -94,19 +94,19 @@ def test_autograd_saves_every_output_of_a_chain(depth: int) -> None:
         forward().backward()
 
     # At the last link's backward: all outputs, and its gradient (the one of the sum is a view of
-    # one number). One link further a gradient has come and an output has gone.
+    # one number). At the link before, there is one gradient more and one output less.
     scalars = 2 * SCALAR
     assert added(train) == (depth + 1) * SIZE + scalars
     with torch.no_grad():
         assert added(forward) == (2 * SIZE if depth > 1 else SIZE + SCALAR)
 
 
-def test_what_was_there_before_is_only_added_as_resident() -> None:
+def test_existing_tensors_are_only_added_as_resident() -> None:
     x = torch.randn(N)
     held = {"old": torch.randn(5 * N)}
 
     def step() -> None:
-        held.pop("old", None)  # freeing what a step did not make lowers nothing
+        held.pop("old", None)  # freeing a tensor from before the step changes nothing
         x + 1
 
     plan = torch_memory.plan(step, resident_bytes=7)
@@ -115,7 +115,7 @@ def test_what_was_there_before_is_only_added_as_resident() -> None:
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])
-def test_an_optimizers_first_step_makes_its_state(device: str) -> None:
+def test_an_optimizers_first_step_creates_its_state(device: str) -> None:
     module = nn.Linear(N, 1, bias=False, device=device)
     optimizer = torch.optim.Adam(module.parameters(), foreach=False)
     x = torch.ones(1, N, device=device)
@@ -128,10 +128,10 @@ def test_an_optimizers_first_step_makes_its_state(device: str) -> None:
     first, second = added(train), added(train)
     assert first - second == 2 * SIZE + SCALAR  # two moments, one step count
     assert added(train) == second
-    assert 2 * SIZE <= second <= 4 * SIZE  # the gradient and what Adam makes of it
+    assert 2 * SIZE <= second <= 4 * SIZE  # the gradient and Adam's temporaries
 
 
-def test_inference_mode_hides_nothing() -> None:
+def test_inference_mode_is_followed_too() -> None:
     module = nn.Sequential(nn.Linear(4, N), nn.Linear(N, 4))
     x = torch.randn(1, 4)
     with torch.no_grad():
@@ -178,5 +178,5 @@ def test_xla_plan_grows_with_what_a_gradient_saves() -> None:
     assert temporaries(50) - temporaries(20) == pytest.approx(30 * SIZE, rel=0.02)
 
 
-def test_no_plan_where_the_back_end_makes_none() -> None:
+def test_no_plan_if_the_compiler_has_none() -> None:
     assert jax_memory.plan(SimpleNamespace(memory_analysis=lambda: None)) is None

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from synthbench.errors import NotationError, ShapeError, SynthbenchError, UnknownNameError
 from synthbench.mixers import catalog
-from synthbench.mixers.attention import Attention, Component
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.component import Component
 from synthbench.mixers.notation import canonical, format_mixer, parse
 from synthbench.mixers.sizes import Sizes
 from tests.variants import VARIANTS
@@ -315,7 +316,7 @@ def test_a_mixer_without_options_says_so() -> None:
             return None
 
     catalog.register(Bare)
-    with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. There is none"):
+    with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. None is known"):
         parse("bare(x=1)")
 
 

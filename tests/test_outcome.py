@@ -65,7 +65,7 @@ def test_a_crash_names_the_error_and_the_place() -> None:
         (signal.SIGKILL, "", 0, "crashed", "killed by SIGKILL"),
         (signal.SIGKILL, "", 1, "oom", "the kernel ran out of memory"),
         (signal.SIGSEGV, "", 1, "crashed", "killed by SIGSEGV"),
-        (signal.SIGABRT, "oh", 0, "crashed", "killed by SIGABRT; it printed last: oh"),
+        (signal.SIGABRT, "oh", 0, "crashed", "killed by SIGABRT; its last output: oh"),
         (signal.SIGABRT, "what():  std::bad_alloc", 0, "oom", "bad_alloc"),
         (3 << 8, "", 0, "crashed", "exit code 3"),
         (127 << 8, "cannot allocate memory for thread-local data: ABORT", 0, "oom", "127"),

@@ -1,4 +1,4 @@
-"""Memory before running: from plans that are exact, from bounds that refuse nothing that fits."""
+"""Predicted memory: plans are exact, and a bound never refuses a cell that fits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.variants import VARIANTS
 
 @pytest.fixture(scope="module", autouse=True)
 def frozen() -> Iterator[None]:
-    """Have each plan's collection of garbage leave out what the imports made."""
+    """Speed up the garbage collection of each plan: it ignores the objects of the imports."""
     gc.collect()
     gc.freeze()
     yield
@@ -53,7 +53,7 @@ def backend_of(framework: str) -> Backend:
 
 
 def both(one: Cell) -> tuple[int, int]:
-    """Bytes as predicted, and as the step that is then built plans or shows them."""
+    """Bytes as predicted, and as planned by the step that is then built."""
     model, backend = model_of(one), backend_of(one.framework)
     batch = random_batch(model, one.batch, one.seq_len)
     predicted = predict(backend, model, one, batch)
@@ -71,9 +71,7 @@ def both(one: Cell) -> tuple[int, int]:
 
 @pytest.mark.parametrize("mode", ["forward", "train"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_tensors_that_hold_nothing_predict_what_a_step_of_torch_holds(
-    variant: str, mode: str
-) -> None:
+def test_the_prediction_of_an_eager_torch_step_is_exact(variant: str, mode: str) -> None:
     predicted, shown = both(cell(variant, mode=mode))
     assert predicted == shown
 
@@ -132,11 +130,11 @@ class Attends(NeedsValues):
 
 @pytest.mark.parametrize("mode", ["forward", "train"])
 @pytest.mark.usefixtures("registry")
-def test_an_attention_kernel_is_that_of_the_device(mode: str) -> None:
+def test_the_attention_kernel_of_the_device_is_predicted(mode: str) -> None:
     register(Attends)
     predicted, shown = both(cell("attends", mode=mode, seq_len=96, max_len=96))
     assert predicted == shown
-    weights = 4 * 2 * 96 * 96  # which a fused kernel never holds
+    weights = 4 * 2 * 96 * 96  # which a fused kernel never allocates
     assert shown < weights
 
 

@@ -1,4 +1,4 @@
-"""Matrix products by oneDNN are those of PyTorch, values and gradients."""
+"""Matrix products by oneDNN have the values and gradients of PyTorch's own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.onednn import by_onednn
 
 
 def pairs() -> list[tuple[Tensor, Tensor]]:
-    """Matrices and batches of them: as they lie, transposed, with gaps, one right for all."""
+    """Matrices and batches of them: dense, transposed, with gaps, one right matrix for a batch."""
     torch.manual_seed(0)
     wide = torch.randn(6, 5, 8)
     return [
@@ -30,26 +30,26 @@ def pairs() -> list[tuple[Tensor, Tensor]]:
     ]
 
 
-def test_values_and_gradients_are_those_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_values_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch) -> None:
     by_onednn(monkeypatch, True)
     for left, right in pairs():
         factors = [each.detach().requires_grad_() for each in (left, right)]
-        with recording_kernels() as heard:
+        with recording_kernels() as kernels:
             made = cpu_matmul.product(*factors)
-        assert cpu_matmul.ONEDNN in heard
+        assert cpu_matmul.ONEDNN in kernels
         torch.testing.assert_close(made, left @ right)
-        towards = torch.randn_like(made)
-        found = torch.autograd.grad(made, factors, towards)
+        d_made = torch.randn_like(made)
+        found = torch.autograd.grad(made, factors, d_made)
         torch.testing.assert_close(
-            found, torch.autograd.grad(factors[0] @ factors[1], factors, towards)
+            found, torch.autograd.grad(factors[0] @ factors[1], factors, d_made)
         )
 
 
 @pytest.mark.parametrize(("times", "faster"), [((1.0, 0.5), True), ((1.0, 0.9), False)])
-def test_which_library_is_faster_is_measured_on_values(
+def test_which_library_is_faster_is_measured_on_real_tensors(
     times: tuple[float, float], faster: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """And not on tensors that hold nothing, where the question may come up first."""
+    """Not on fake tensors, even if a fake product comes first."""
     made: list[Tensor] = []
     left = list(times)
 

@@ -61,7 +61,7 @@ def test_plain_lines_say_result_and_time_left() -> None:
     progress.cell_finished(record("oom", "too large"), 3, 3, None)
     progress.note("a word")
     assert stream.getvalue().splitlines() == [
-        "suite mine on cpu: 3 records, 1 there already",
+        "suite mine on cpu: 3 records, 1 already recorded",
         "[2/3] torch V train L=8: 3 ms/step; 3 min left",
         "[3/3] torch V train L=8: oom: too large",
         "a word",

@@ -16,9 +16,9 @@ import psutil
 import pytest
 
 from synthbench.errors import FrameworkMissingError, ResultsError, ShapeError, SynthbenchError
-from synthbench.mixers import catalog
 from synthbench.record import Parity, Record
 from synthbench.run.devices import device_report, resolve_device
+from synthbench.run.extensions import load_plugin
 from synthbench.run.host_client import Host, call_in_child
 from synthbench.run.progress import PlainProgress, Silent
 from synthbench.run.runner import Summary, run_plan
@@ -26,6 +26,7 @@ from synthbench.store import DAMAGED, RECORDS, read_info, read_records, read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from tests.plugin_isolation import isolated_plugins
 
 PLUGIN = "tests.plugins.faulty"
 ROOT = Path(__file__).resolve().parents[1]
@@ -37,11 +38,9 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's l
 @pytest.fixture(scope="module", autouse=True)
 def plugin() -> Iterator[None]:
     """The faulty mixers, in the catalogue for this module only."""
-    before = dict(catalog._plugins)
-    catalog.load_plugin(PLUGIN)
-    yield
-    catalog._plugins.clear()
-    catalog._plugins.update(before)
+    with isolated_plugins():
+        load_plugin(PLUGIN)
+        yield
 
 
 def plan(*variants: str, **changes: Any) -> Plan:
@@ -132,7 +131,7 @@ def test_the_suite_finishes_whatever_its_cells_do(
     ("variant", "outcome", "reason"),
     [
         ("allocator(megabytes=4000)", "oom", "MemoryError"),
-        ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
+        ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
         ("looper", "timeout", "ended after 3 s while predicting memory"),
         ("killed", "crashed", "killed by SIGKILL"),
         ("exiter", "crashed", "exit code 3"),
@@ -226,7 +225,7 @@ def jax_ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
         ("allocator", "ok", ""),
         ("printer", "ok", ""),
         ("allocator(megabytes=4000)", "oom", "while running the first steps: "),
-        ("aborter", "crashed", "killed by SIGABRT; it printed last: about to abort"),
+        ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
         ("looper", "timeout", "ended after 3 s while running the first steps"),
         ("killed", "crashed", "killed by SIGKILL while running the first steps"),
         ("exiter", "crashed", "ended with exit code 3 while running the first steps"),
@@ -376,9 +375,9 @@ def test_nothing_outlives_a_runner_that_is_killed(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"
         "from tests.test_runner import PLUGIN, plan\n"
-        "from synthbench.mixers import catalog\n"
+        "from synthbench.run.extensions import load_plugin\n"
         "from synthbench.run.runner import run_plan\n"
-        "catalog.load_plugin(PLUGIN)\n"
+        "load_plugin(PLUGIN)\n"
         f"run_plan(plan('V', 'looper', 'R'), {str(tmp_path / 'run')!r}, plugins=[PLUGIN])\n"
     )
     runner = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
@@ -466,7 +465,7 @@ def test_functions_are_called_in_children_of_one_host() -> None:
             host.call("os:abort", {})
         with pytest.raises(SynthbenchError, match=r"timeout: .*ended after 0\.2 s"):
             host.call(f"{PLUGIN}:doze", {}, 0.2)
-        with pytest.raises(SynthbenchError, match="names no function"):
+        with pytest.raises(SynthbenchError, match="is not a function"):
             host.call("os:nothing", {})
     assert call_in_child("torch", f"{PLUGIN}:answer", {"number": 3})["doubled"] == 6
 

@@ -238,11 +238,11 @@ def test_a_run_whose_making_was_cut_short_can_be_made_or_gone_on_with(
 
 
 def test_what_is_no_run_is_told(tmp_path: Path) -> None:
-    with pytest.raises(ResultsError, match="there is no folder"):
+    with pytest.raises(ResultsError, match="does not exist"):
         read_run(tmp_path / "nowhere")
     with pytest.raises(ResultsError, match=r"not a run: it has no run\.json"):
         read_run(tmp_path)
-    with pytest.raises(ResultsError, match="there is no run in"):
+    with pytest.raises(ResultsError, match="contains no run"):
         read_records(tmp_path)
 
 
@@ -313,7 +313,7 @@ def test_a_full_disk_is_told_and_costs_no_earlier_record(
 
 def test_a_folder_that_is_no_run_is_not_offered_for_resuming(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
-    with pytest.raises(ResultsError, match="is not empty, and holds no run; give another --out"):
+    with pytest.raises(ResultsError, match="is not empty and is not a run; give another --out"):
         create_run(tmp_path, info())
 
 

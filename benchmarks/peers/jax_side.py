@@ -13,9 +13,10 @@ from jax import Array
 from benchmarks.peers import textbook_jax
 from benchmarks.peers.pairs import TEXTBOOK, Pair
 from synthbench.backends.base import Batch, Setting
-from synthbench.backends.jax.backend import device_of, to_arrays
+from synthbench.backends.jax.backend import to_device
 from synthbench.backends.jax.module import DTYPES
-from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.placement import find_device
+from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.jax.step import JaxStep
 from synthbench.mixers import base
 from synthbench.models.model import Model
@@ -62,15 +63,15 @@ def build(
     batch: Batch,
 ) -> JaxStep:
     """A step of the peer on the same batch, from the same weights."""
-    dtype, device = DTYPES[setting.dtype], device_of(setting)
+    dtype, device = DTYPES[setting.dtype], find_device(setting.device)
     p = {
         # Copies: both sides train, and give the arrays of their weights away.
         name.removeprefix("mixer."): jax.device_put(np.array(value, dtype), device)
         for name, value in start.items()
     }
-    with precision(setting.dtype):
+    with full_precision(setting.dtype):
         module = layer_of(pair, p, model.sizes.heads)
-        return JaxStep(module, mode, setting, *to_arrays(batch, setting))
+        return JaxStep(module, mode, setting, *to_device(batch, setting))
 
 
 def layer_of(pair: Pair, p: Weights, heads: int) -> nnx.Module:

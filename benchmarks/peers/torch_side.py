@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from benchmarks.peers import textbook_torch
 from benchmarks.peers.pairs import TEXTBOOK, Pair
 from synthbench.backends.base import Batch, Setting
-from synthbench.backends.torch.backend import to_tensors
+from synthbench.backends.torch.backend import to_device
 from synthbench.backends.torch.module import DTYPES
 from synthbench.backends.torch.step import TorchStep
 from synthbench.mixers.base import Array
@@ -40,7 +40,7 @@ def build(
     module = layer_of(pair, p, model.sizes.heads)
     module.to(device=setting.device, dtype=DTYPES[setting.dtype])
     module.train(mode == "train")
-    return TorchStep(module, mode, setting, *to_tensors(batch, setting))
+    return TorchStep(module, mode, setting, *to_device(batch, setting))
 
 
 def layer_of(pair: Pair, p: Weights, heads: int) -> Unmasked:

@@ -1,7 +1,10 @@
-"""What the harness asks of a framework; `backends/torch` and `backends/jax` answer it alike."""
+"""What the harness needs from a framework; `backends/torch` and `backends/jax` implement it."""
 
 from __future__ import annotations
 
+import importlib
+import importlib.metadata
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -33,16 +36,18 @@ class Batch:
 
 @dataclass(frozen=True)
 class TracedFlops:
-    """FLOPs counted by a tool from the program itself (2 a multiply-accumulate)."""
+    """FLOPs that a tool counted in the program itself (2 per multiply-accumulate)."""
 
     tool: str
     flops: int
-    uncounted: Mapping[str, int] = field(default_factory=dict)  # operation -> times met
+    uncounted: Mapping[str, int] = field(
+        default_factory=dict
+    )  # operation -> how often it was found
 
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """Bytes a framework plans for one step, before it is run."""
+    """Bytes that a framework plans for one step before running it."""
 
     tool: str
     peak_bytes: int  # arguments, outputs and temporaries together
@@ -68,7 +73,7 @@ class DeviceInfo:
 
 @dataclass(frozen=True)
 class Trained:
-    """The loss before each step, and every parameter and constant after the last."""
+    """The loss before each step, and every parameter and constant after the last step."""
 
     losses: list[float]
     parameters: dict[str, Array]
@@ -77,58 +82,58 @@ class Trained:
 class Step(Protocol):
     """One built step (forward, or a whole train step) on one batch, ready to be called.
 
-    `compile` is called once, first; then the object itself, as often as wanted. A call may return
-    before the device is done: `wait` blocks until what the call returned is there.
+    Call `compile` once, then the object itself as often as needed. A call may return before the
+    device has finished: `wait` blocks until the results are complete.
     """
 
-    form: str | None  # of the mixer, as built: reference or fused; None for a plug-in's own
-    parameter_count: int  # counted by the framework from what it built
+    form: str | None  # of the mixer that was built: reference or fused; None for a plug-in's own
+    parameter_count: int  # counted by the framework in the model that it built
     constant_count: int
     parameter_bytes: int  # trained and constant
     optimizer_bytes: int
     batch_bytes: int
-    gradient_bytes: int  # gradients, and weights kept for the next call, held when a step is over
+    gradient_bytes: int  # allocated after a step: gradients, and weights kept for the next call
 
     def compile(self) -> None:
-        """Trace and compile for this batch's shapes; nothing in an eager framework."""
+        """Trace and compile for the shapes of this batch; an eager step does nothing."""
 
     def __call__(self) -> Any:
-        """Start one step and return what it will produce."""
+        """Start one step and return its results, which may not be complete yet."""
 
     def wait(self, produced: Any) -> None:
-        """Block until `produced`, and everything the step changed, is really there."""
+        """Block until `produced`, and everything that the step changes, is complete."""
 
     def predict_memory(self) -> MemoryPlan | None:
-        """What the compiled program will allocate, before it runs; None where none is compiled."""
+        """What the compiled program will allocate, before it runs; None if nothing is compiled."""
 
     def traced_flops(self) -> TracedFlops:
         """Count the FLOPs of this step from the program."""
 
     def compiler_flops(self) -> float | None:
-        """The compiler's own count of this step; None where there is none."""
+        """The compiler's own count for this step; None if it has none."""
 
     def memory_plan(self) -> MemoryPlan | None:
-        """What the framework plans to allocate for this step; None where it cannot tell."""
+        """What the framework plans to allocate for this step; None if it has no plan."""
 
     def reset_device_peak(self) -> None:
-        """Start a new peak on the device's allocator; nothing on a CPU."""
+        """Reset the peak of the device's allocator; does nothing on a CPU."""
 
     def device_peak_bytes(self) -> int | None:
         """Peak of the device's allocator since the reset; None on a CPU."""
 
 
 class Kernel(Protocol):
-    """One operation, ready to be called; called and waited for as a `Step` is."""
+    """One operation, ready to be called; `wait` works as in `Step`."""
 
     def __call__(self) -> Any:
-        """Start the operation and return what it will produce."""
+        """Start the operation and return its result, which may not be complete yet."""
 
     def wait(self, produced: Any) -> None:
-        """Block until `produced` is really there."""
+        """Block until `produced` is complete."""
 
 
 class Backend(Protocol):
-    """A framework, loaded in this process. Module-level functions in `backends/*/backend.py`."""
+    """A framework, loaded in this process: the functions of `backends/*/backend.py`."""
 
     name: str
 
@@ -136,13 +141,13 @@ class Backend(Protocol):
         """The framework's version."""
 
     def devices(self) -> list[DeviceInfo]:
-        """Every device this framework sees; starts the framework's runtime."""
+        """Every device that the framework finds; starts the framework's runtime."""
 
     def require_device(self, device: str) -> None:
-        """Raise FrameworkMissingError, saying what it sees, unless the device is there."""
+        """Raise FrameworkMissingError, which lists the devices, if the device is not found."""
 
     def set_threads(self, threads: int) -> None:
-        """Bound the threads of one operation; call before the first operation."""
+        """Limit the threads of one operation; call it before the first operation."""
 
     def free_memory(self, device: str) -> int | None:
         """Bytes that could still be allocated on a device; None on a CPU."""
@@ -152,25 +157,25 @@ class Backend(Protocol):
     ) -> MemoryPlan | None:
         """What a step will allocate, from shapes alone: nothing is built on the device.
 
-        None where only the compiled program can tell.
+        None if only the compiled program can say it.
         """
 
     def numerics(self) -> dict[str, Any]:
-        """Threads, matmul precision and TF32 as cells have them, and what the build is for."""
+        """Threads, matmul precision and TF32 as cells use them, and what the build supports."""
 
     def matrix_product(self, dtype: str, device: str, size: int) -> Kernel:
-        """A [size,size] times [size,size] product."""
+        """A [size,size] by [size,size] matrix product."""
 
     def copy(self, dtype: str, device: str, elements: int) -> Kernel:
-        """A copy of so many values: each is read once and written once."""
+        """A copy of `elements` values: each is read once and written once."""
 
     def smallest_step(self, device: str) -> Kernel:
-        """The least that can be asked of the device: its time is that of dispatch."""
+        """The smallest possible operation on the device: it takes as long as dispatch."""
 
     def build(
         self, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
     ) -> Step:
-        """Build the model with these start values, and a step (forward, train) on `batch`."""
+        """Build the model with these start values, and a step of `mode` (forward, train)."""
 
     def apply(
         self,
@@ -183,12 +188,12 @@ class Backend(Protocol):
         padding_mask: Array | None = None,
         causal: bool = False,
     ) -> Array:
-        """Y [B,L,d] of a bare mixer, as a NumPy array (float32 for bfloat16)."""
+        """Y [B,L,d] of a mixer alone, as a NumPy array (float32 for bfloat16)."""
 
     def outputs(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
     ) -> Array:
-        """Outputs of a forward pass without gradients, as a forward step makes them."""
+        """Outputs of a forward step, which computes no gradients."""
 
     def gradients(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
@@ -198,38 +203,74 @@ class Backend(Protocol):
     def train(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
     ) -> Trained:
-        """Adam steps on `batches`, in turn."""
+        """One Adam step per batch, in order."""
 
 
 def check_declared(
-    given: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
+    found: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
 ) -> None:
-    """Raise ShapeError unless parameters are those declared, by name and shape."""
-    for name in sorted(given.keys() | declared.keys()):
-        if given.get(name) != declared.get(name):
+    """Raise ShapeError unless the parameters have exactly the declared names and shapes."""
+    for name in sorted(found.keys() | declared.keys()):
+        if found.get(name) != declared.get(name):
             raise ShapeError(
                 f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
-                f"got {given.get(name, 'none of that name')}; declared: {', '.join(declared)}"
+                f"got {found.get(name, 'none of that name')}; declared: {', '.join(declared)}"
             )
 
 
-def choose_form(twin: Any, form: str, name: str) -> Callable[..., Any]:
-    """The forward function of a twin: `reference`, `fused`, or the fused one where it exists.
+def choose_form(module: Any, form: str, name: str) -> Callable[..., Any]:
+    """The forward function of a mixer's module for `form`.
 
-    Raises UnsupportedError where the form is not there.
+    Raises UnsupportedError if the module has no such form.
     """
-    form = resolve_form(twin, form)
-    if not hasattr(twin, form):
+    form = resolve_form(module, form)
+    if not hasattr(module, form):
         raise UnsupportedError(f"{name} has no form {form!r}; use form auto or reference")
-    function: Callable[..., Any] = getattr(twin, form)
+    function: Callable[..., Any] = getattr(module, form)
     return function
 
 
-def resolve_form(twin: Any, form: str) -> str:
-    """The form that is built where `form` is asked for: auto is fused where that exists."""
+def resolve_form(module: Any, form: str) -> str:
+    """The form that is built for `form`: auto means fused if the module has it."""
     if form == "auto":
-        return "fused" if hasattr(twin, "fused") else "reference"
+        return "fused" if hasattr(module, "fused") else "reference"
     return form
+
+
+def require_private_api(path: str, purpose: str) -> Any:
+    """The object at a dotted path, which a framework does not promise to keep.
+
+    Raises UnsupportedError, as `private_api_error` words it, if it is not there.
+    """
+    module, _, name = path.rpartition(".")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError):
+        raise private_api_error(path, purpose) from None
+
+
+def private_api_error(path: str, purpose: str) -> UnsupportedError:
+    """The error for a private API that the installed framework no longer has."""
+    package = path.partition(".")[0]
+    try:
+        installed = importlib.metadata.version(package)
+    except importlib.metadata.PackageNotFoundError:
+        installed = "(unknown version)"
+    return UnsupportedError(
+        f"{package} {installed} has no {path} as synthbench uses it to {purpose}; "
+        f"synthbench is tested with {tested_versions(package)}; install one of these versions"
+    )
+
+
+def tested_versions(package: str) -> str:
+    """The versions of a framework that synthbench's own package metadata allows."""
+    try:
+        declared = importlib.metadata.requires("synthbench") or []
+    except importlib.metadata.PackageNotFoundError:
+        declared = []
+    requirements = [line.partition(";")[0].strip() for line in declared]
+    found = (each for each in requirements if re.match(rf"{package}\s*[<>=!~]", each))
+    return next(found, f"the versions of {package} in its pyproject.toml")
 
 
 BACKENDS: dict[str, str] = {

@@ -1,7 +1,7 @@
-"""Which kernels a form uses, recorded by the code that chooses between several.
+"""Which kernels a form uses, recorded by the code that chooses among several.
 
-Some kernels are chosen only for long inputs. To let a small input check them too, code asks
-`threshold` for the sizes from which such kernels are used, and for the sizes of their blocks.
+Some kernels are used only for long inputs. So that a small input can test them too, code passes
+through `threshold` each size from which such a kernel is used, and each size of its blocks.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ _forced = False
 
 
 def record_kernel(kernel: str) -> None:
-    """Record a kernel that is about to be used, in every `recording_kernels` around the call."""
+    """Record that a kernel is used, in every `recording_kernels` block around the call."""
     for recording in _recordings:
         recording[kernel] = None
 
 
 def threshold(size: int) -> int:
-    """`size` (of a block, or from which a kernel is used); tiny inside `force_long_kernels`."""
+    """`size`, the length of a block or the least for a kernel; tiny in `force_long_kernels`."""
     return min(size, SMALL) if _forced else size
 
 
 @contextmanager
 def force_long_kernels() -> Iterator[None]:
-    """Inside the block, choose kernels as if every input were long."""
+    """In this block, choose kernels as if every input were long."""
     global _forced
     before, _forced = _forced, True
     try:
@@ -39,7 +39,7 @@ def force_long_kernels() -> Iterator[None]:
 
 @contextmanager
 def recording_kernels() -> Iterator[dict[str, None]]:
-    """Collect the kernels that are used inside the block, each once, in order."""
+    """Collect the kernels that are used in this block, each once, in order of first use."""
     recording: dict[str, None] = {}
     _recordings.append(recording)
     try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.options import Results
+from synthbench.cli.options import Plugin, Results
 from synthbench.cli.output import complain
 from synthbench.cli.runs import find_run, newest_run
 from synthbench.errors import NotationError, ResultsError
@@ -44,6 +44,7 @@ def export(
             "--out", metavar="FILE", help="Where to write it.", show_default="standard output"
         ),
     ] = None,
+    plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
     """Write a run's records for another tool.
@@ -52,8 +53,11 @@ def export(
     of its rounds one after the other. csv: a row a record, without raw samples. parquet: the same
     with the raw samples of each; needs pyarrow and --out.
     """
+    from synthbench.run.extensions import load_plugin
     from synthbench.store import read_run
 
+    for module in plugin:
+        load_plugin(module)
     if format is Format.PARQUET and out is None:
         raise NotationError("Parquet is no text to print; name a file with --out")
     folder = find_run(run, results) if run else newest_run(results)

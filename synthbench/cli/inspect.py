@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.options import Results
+from synthbench.cli.options import Plugin, Results
 from synthbench.cli.output import complain
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError, UnknownNameError
@@ -45,6 +45,11 @@ def inspect(
             "--out", metavar="FOLDER", help="Where to write.", show_default="inspect in the run"
         ),
     ] = None,
+    data: Annotated[
+        str,
+        typer.Option("--data", help="What it is trained on; `synthbench list data` shows all."),
+    ] = "walks",
+    plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
     """Draw histograms and heat maps of what each layer's mixer weighs, as SVG and PNG.
@@ -56,7 +61,10 @@ def inspect(
     from synthbench.checkpoint import read_checkpoint
     from synthbench.report.figures.image_files import write_pictures
     from synthbench.report.figures.weights import heat_maps, histograms, weights_of
+    from synthbench.run.extensions import load_plugin
 
+    for module in plugin:
+        load_plugin(module)
     if Path(source).is_file():
         cell, parameters = read_checkpoint(Path(source))
         states = {Path(source).stem: parameters}
@@ -67,8 +75,8 @@ def inspect(
         cell = _choose(run, variant, framework).model_copy(update={"batch": batch})
         name = _file_name(cell)
         folder = out or run / "inspect"
-        states = _train(cell, steps, folder / name)
-    found = weights_of(cell, states)
+        states = _train(cell, steps, folder / name, data, plugin)
+    found = weights_of(cell, states, data)
     title = f"{cell.variant} in {cell.framework}: weights"
     pictures = {
         f"{name}-histograms": histograms(found, title),
@@ -78,7 +86,9 @@ def inspect(
         typer.echo(path)
 
 
-def _train(cell: Cell, steps: int, stem: Path) -> dict[str, dict[str, Array]]:
+def _train(
+    cell: Cell, steps: int, stem: Path, data: str, plugins: list[str]
+) -> dict[str, dict[str, Array]]:
     from synthbench.checkpoint import write_checkpoint
     from synthbench.models.start_values import start_values
     from synthbench.run.host_client import Host
@@ -87,17 +97,18 @@ def _train(cell: Cell, steps: int, stem: Path) -> dict[str, dict[str, Array]]:
     start = start_values(model_of(cell).parameters(), cell.seed)
     states = {START: start}
     if steps:
-        host = Host(cell.framework, device_kind=cell.device.partition(":")[0])
+        host = Host(cell.framework, plugins=plugins, device_kind=cell.device.partition(":")[0])
         try:
-            learnt = host.call(
-                "synthbench.tasks.training:learn",
-                {"cell": cell.model_dump(mode="json"), "steps": steps},
+            trained = host.call(
+                "synthbench.tasks.training:train",
+                {"cell": cell.model_dump(mode="json"), "steps": steps, "data": data},
                 timeout_seconds=24 * 3600,
             )
         finally:
             host.stop()
-        complain(f"loss {learnt.losses[0]:.3f} at the start, {learnt.losses[-1]:.3f} at the end")
-        states[f"after {steps} steps"] = learnt.after
+        first, last = trained.losses[0], trained.losses[-1]
+        complain(f"loss {first:.3f} at the start, {last:.3f} at the end")
+        states[f"after {steps} steps"] = trained.end
     for state, parameters in states.items():
         path = stem.with_name(f"{stem.name}-{state.replace(' ', '-')}.npz")
         write_checkpoint(path, cell, parameters)

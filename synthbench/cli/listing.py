@@ -1,9 +1,11 @@
-"""`synthbench list`: variants, suites, devices, runs."""
+"""`synthbench list`: variants, suites, devices, runs, tasks, executors, data."""
 
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import Field, fields, is_dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -12,15 +14,21 @@ from synthbench.cli.output import print_columns
 from synthbench.cli.runs import run_name, state
 from synthbench.errors import SynthbenchError
 
-app = typer.Typer(no_args_is_help=True, help="List variants, suites, devices or runs.")
+if TYPE_CHECKING:
+    from synthbench.registry import Registry
+
+app = typer.Typer(
+    no_args_is_help=True, help="List variants, suites, devices, runs, tasks, executors or data."
+)
 
 
 @app.command()
 def variants(plugin: Plugin = []) -> None:  # noqa: B006
     """Every mixer by its notation; `show` tells more of one."""
     from synthbench.mixers.attention import Attention
-    from synthbench.mixers.catalog import SHOWCASE, load_plugin, plugins
+    from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import parse
+    from synthbench.run.extensions import load_plugin
 
     for module in plugin:
         load_plugin(module)
@@ -90,3 +98,43 @@ def runs(results: Results = Path("results")) -> None:
         typer.echo(f"no run below {results}")
         return
     print_columns(("run", "device", "begun (UTC)", "state", "records"), rows)
+
+
+@app.command()
+def tasks(plugin: Plugin = []) -> None:  # noqa: B006
+    """What a cell can do: the tasks that a suite names under axes.task."""
+    from synthbench.tasks.catalog import TASK_REGISTRY
+
+    _print_registry("task", TASK_REGISTRY, plugin)
+
+
+@app.command()
+def executors(plugin: Plugin = []) -> None:  # noqa: B006
+    """Where cells can run: the executors that `run --executor` takes."""
+    from synthbench.run.executors.catalog import EXECUTOR_REGISTRY
+
+    _print_registry("executor", EXECUTOR_REGISTRY, plugin)
+
+
+@app.command()
+def data(plugin: Plugin = []) -> None:  # noqa: B006
+    """What models can be trained on: the data sources that `inspect --data` takes."""
+    from synthbench.tasks.data.catalog import DATA_SOURCE_REGISTRY
+
+    _print_registry("data source", DATA_SOURCE_REGISTRY, plugin)
+
+
+def _print_registry(heading: str, registry: Registry[Any], plugins: list[str]) -> None:
+    from synthbench.run.extensions import load_plugin
+
+    for module in plugins:
+        load_plugin(module)
+    rows = []
+    for name, cls in sorted(registry.known().items()):
+        options = [f"{field.name}={field.default}" for field in _fields(cls)]
+        rows.append((name, ", ".join(options) or "-", cls.description or "-"))
+    print_columns((heading, "options", "description"), rows)
+
+
+def _fields(cls: type[Any]) -> tuple[Field[Any], ...]:
+    return fields(cls) if is_dataclass(cls) else ()

@@ -79,6 +79,10 @@ def run(
             help="Run also the cells that are predicted to need more memory than there is.",
         ),
     ] = False,
+    executor: Annotated[
+        str,
+        typer.Option("--executor", help="Where cells run; `synthbench list executors` shows all."),
+    ] = "local",
     plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
@@ -88,8 +92,9 @@ def run(
     quarantined. 2: a mistake in the call, or a framework or device that is not there.
     130: Ctrl-C; what was measured is kept.
     """
-    from synthbench.mixers.catalog import load_plugin
     from synthbench.run.devices import resolve_device
+    from synthbench.run.executors.catalog import EXECUTOR_REGISTRY
+    from synthbench.run.extensions import load_plugin
     from synthbench.run.planning import plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan
@@ -99,6 +104,7 @@ def run(
 
     for module in plugin:
         load_plugin(module)
+    chosen = EXECUTOR_REGISTRY.find(executor)()
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
@@ -123,7 +129,14 @@ def run(
             f"--resume: there is no run in {out} to go on with; leave --resume out to begin one "
             "there, or name another --out (`synthbench list runs` shows the runs)"
         )
-    summary = run_plan(plan, out, resume=resume, plugins=plugin, observer=make_observer())
+    summary = run_plan(
+        plan,
+        out,
+        resume=resume,
+        plugins=plugin,
+        observer=make_observer(),
+        executor=chosen,
+    )
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
         again += [f"--framework={text}" for text in framework]
@@ -131,6 +144,7 @@ def run(
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
         again += ["--force"] * force
+        again += [f"--executor={executor}"] * (executor != "local")
         again += ["--out", str(out), *["--resume"] * has_begun(out)]
         _tell_kept(summary, shlex.join(again))
         raise typer.Exit(130)

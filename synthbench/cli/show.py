@@ -12,7 +12,6 @@ from synthbench.cli.output import print_columns
 
 if TYPE_CHECKING:
     from synthbench.mixers.base import Mixer
-    from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.sizes import Sizes
 
 
@@ -31,8 +30,9 @@ def show(
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Print a variant's equation, options and parameters, and its cost at a size."""
-    from synthbench.mixers.catalog import load_plugin
+    from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.notation import format_mixer, parse
+    from synthbench.run.extensions import load_plugin
 
     for module in plugin:
         load_plugin(module)

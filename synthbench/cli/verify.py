@@ -40,8 +40,9 @@ def verify(
     With no mask, padding, causal and both, at L = max_len and L < max_len. Errors are relative to
     the largest value. Exit code 1: one is over the tolerance, or nothing could be compared.
     """
-    from synthbench.mixers.catalog import SHOWCASE, load_plugin, plugins
+    from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import canonical
+    from synthbench.run.extensions import load_plugin
     from synthbench.run.verify import Verifier
     from synthbench.suites.plan import FRAMEWORKS
 

@@ -14,47 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.errors import NotationError, quote
+from synthbench.errors import NotationError, UnsupportedError, quote
 from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
+from synthbench.mixers.component import Component, component_parameters, require_shape
 from synthbench.mixers.convolution import zero_padded
+from synthbench.mixers.declaration import flops_of
 from synthbench.mixers.initializers import ZEROS, xavier
+from synthbench.mixers.plugin_errors import attribute_plugin_errors
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_choice, shorten_list
-
-
-@dataclass(frozen=True)
-class Component:
-    """One synthesizing function S_n: X [B,L,d] -> logits [B or 1, H, L, L].
-
-    Its parameters carry its name as prefix. `projections` names those that get a bias of their
-    output shape where the frame says `bias`.
-    """
-
-    name: ClassVar[str]
-    label: ClassVar[str | None] = None
-    equation: ClassVar[str] = ""
-    source: ClassVar[str] = "Tay et al. 2021 (arXiv 2005.00743)"
-
-    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
-        """Declare the parameters, each name prefixed with the component's."""
-        raise NotImplementedError
-
-    def biases(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        """Output shape of each projection that gets a bias where the frame says `bias`."""
-        return {}
-
-    def check(self, sizes: Sizes, siblings: tuple[Component, ...]) -> None:
-        """Raise ShapeError or NotationError where this component does not fit."""
-
-    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
-        """FLOPs of the logits, value and output projections apart."""
-        raise NotImplementedError
-
-    def reference(
-        self, p: Tensors, x: Array, sizes: Sizes, *, padding_mask: Array | None, causal: bool
-    ) -> Array:
-        """Logits [B or 1, H, L, L], cut to the length of x."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -78,7 +46,7 @@ class Attention(Mixer):
         for component in self.components:
             if not isinstance(component, Component):
                 raise NotationError(
-                    f"{quote(component)} is no component of attention; write the mixture in "
+                    f"{quote(component)} is not a component of attention; write the mixture in "
                     "notation, like R+V"
                 )
         require_choice("attention", "mixing", self.mixing, ("softmax", "layer", "sum"))
@@ -95,16 +63,14 @@ class Attention(Mixer):
 
     def check(self, sizes: Sizes, *, causal: bool = False) -> None:
         for component in self.components:
-            component.check(sizes, self.components)
+            with attribute_plugin_errors(type(component), "check"):
+                component.check(sizes, self.components)
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         d, H, k = sizes.d_model, sizes.heads, sizes.head_dim
         declared: dict[str, Parameter] = {}
         for component in self.components:
-            declared |= component.parameters(sizes)
-            if self.bias:
-                for projection, shape in component.biases(sizes).items():
-                    declared[f"{projection}_bias"] = Parameter(shape, ZEROS)
+            declared |= component_parameters(component, sizes, bias=self.bias)
         declared["value"] = Parameter((d, H, k), xavier(d, H * k))
         declared["output"] = Parameter((H, k, d), xavier(H * k, d))
         if self.bias:
@@ -120,12 +86,22 @@ class Attention(Mixer):
         """Whether alpha exists: two components or more, and mixing is not `sum`."""
         return len(self.components) > 1 and self.mixing != "sum"
 
-    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+    @property
+    def has_reference(self) -> bool:
+        """Whether every component gives a NumPy reference."""
+        return all(component.has_reference for component in self.components)
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
         H, k = sizes.heads, sizes.head_dim
         value_and_output = 2 * 2 * batch * seq_len * sizes.d_model * H * k
         weights_times_value = 2 * batch * H * seq_len * seq_len * k
-        logits = sum(c.flops(sizes, batch=batch, seq_len=seq_len) for c in self.components)
-        return value_and_output + weights_times_value + logits
+        total = value_and_output + weights_times_value
+        for component in self.components:
+            logits = flops_of(component, sizes, batch=batch, seq_len=seq_len)
+            if logits is None:
+                return None
+            total += logits
+        return total
 
     def weights(
         self,
@@ -136,10 +112,7 @@ class Attention(Mixer):
         padding_mask: Array | None = None,
         causal: bool = False,
     ) -> Array:
-        logits = [
-            c.reference(p, x, sizes, padding_mask=padding_mask, causal=causal)
-            for c in self.components
-        ]
+        logits = [_reference_logits(c, p, x, sizes, padding_mask, causal) for c in self.components]
         mixed = mix(logits, p.get("alpha"))
         if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
             mixed = mixed + p["position_bias"]
@@ -164,6 +137,24 @@ class Attention(Mixer):
         )
         y = np.einsum("blhk,hkd->bld", heads, p["output"], optimize=True)
         return add_bias(y, p.get("output_bias"))
+
+
+def _reference_logits(
+    component: Component,
+    p: Tensors,
+    x: Array,
+    sizes: Sizes,
+    padding_mask: Array | None,
+    causal: bool,
+) -> Array:
+    """One component's logits [B or 1, H, L, L]; raises ShapeError for another shape."""
+    if not component.has_reference:
+        raise UnsupportedError(f"{component.name} gives no NumPy reference")
+    with attribute_plugin_errors(type(component), "reference"):
+        logits = component.reference(p, x, sizes, padding_mask=padding_mask, causal=causal)
+    (B, L), H = x.shape[:2], sizes.heads
+    require_shape(component, "reference", "logits", logits, ("B", "H", "L", "L"), (B, H, L, L))
+    return logits
 
 
 def mix(logits: list[Array], alpha: Array | None) -> Array:

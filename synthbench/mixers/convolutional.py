@@ -11,8 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.mixers.attention import Component, add_bias
+from synthbench.mixers.attention import add_bias
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import Component
 from synthbench.mixers.convolution import windows, zero_padded
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.sizes import Sizes

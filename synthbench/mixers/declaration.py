@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from synthbench.errors import NotationError, ShapeError, quote
 from synthbench.mixers.base import Cost, Mixer, Parameter
 from synthbench.mixers.plugin_errors import attribute_plugin_errors
 from synthbench.mixers.sizes import Sizes, require_divisible
 from synthbench.mixers.validation import require_integer
+
+
+class Declares(Protocol):
+    """What a mixer and a component have in common."""
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        """Declare every parameter by name."""
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
+        """FLOPs at [batch, seq_len]; None where no formula is given."""
 
 
 def sizes_for(
@@ -52,11 +62,11 @@ def _passes(mixer: Mixer, sizes: Sizes) -> bool:
     return True
 
 
-def declared_parameters_of(mixer: Mixer, sizes: Sizes) -> dict[str, Parameter]:
-    """What `mixer.parameters` declares; NotationError where that is no {name: Parameter}."""
-    with attribute_plugin_errors(type(mixer), "parameters"):
-        declared = mixer.parameters(sizes)
-    name = type(mixer).__name__
+def declared_parameters_of(owner: Declares, sizes: Sizes) -> dict[str, Parameter]:
+    """What `owner.parameters` declares; NotationError where that is not {name: Parameter}."""
+    with attribute_plugin_errors(type(owner), "parameters"):
+        declared: Any = owner.parameters(sizes)
+    name = type(owner).__name__
     if not isinstance(declared, Mapping):
         raise NotationError(
             f"{name}.parameters() returns {quote(declared)}; return a dict, parameter name -> "
@@ -71,10 +81,10 @@ def declared_parameters_of(mixer: Mixer, sizes: Sizes) -> dict[str, Parameter]:
     return dict(declared)
 
 
-def flops_of(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-    """What `mixer.flops` counts; NotationError where that is neither an integer nor None."""
-    with attribute_plugin_errors(type(mixer), "flops"):
-        flops: Any = mixer.flops(sizes, batch=batch, seq_len=seq_len)
+def flops_of(owner: Declares, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
+    """What `owner.flops` counts; NotationError where that is neither an integer nor None."""
+    with attribute_plugin_errors(type(owner), "flops"):
+        flops: Any = owner.flops(sizes, batch=batch, seq_len=seq_len)
     if flops is None:
         return None
     if isinstance(flops, float) and flops.is_integer():  # as a division by 2 or so makes them
@@ -83,7 +93,7 @@ def flops_of(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> int | N
         return operator.index(flops)
     except TypeError:
         raise NotationError(
-            f"{type(mixer).__name__}.flops() returns {quote(flops)}; return an integer, or "
+            f"{type(owner).__name__}.flops() returns {quote(flops)}; return an integer, or "
             "None where there is no formula"
         ) from None
 

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.errors import NotationError
-from synthbench.mixers.attention import Component, add_bias, project
+from synthbench.mixers.attention import add_bias, project
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import SYNTHESIZER, Component
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_choice
@@ -27,6 +28,7 @@ class Dense(Component):
     name: ClassVar[str] = "dense"
     label: ClassVar[str] = "D"
     equation: ClassVar[str] = "S = relu(X hidden) logits"
+    source: ClassVar[str] = SYNTHESIZER
 
     sharing: str = "per_head"
     tie_query: bool = False

@@ -7,8 +7,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.mixers.attention import Component, project
+from synthbench.mixers.attention import project
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import Component
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.sizes import Sizes
 

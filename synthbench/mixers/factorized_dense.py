@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 
 from synthbench.errors import ShapeError
-from synthbench.mixers.attention import Component, add_bias, project
+from synthbench.mixers.attention import add_bias, project
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import SYNTHESIZER, Component
 from synthbench.mixers.initializers import xavier
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import (
@@ -34,6 +35,7 @@ class FactorizedDense(Component):
     name: ClassVar[str] = "factorized_dense"
     label: ClassVar[str] = "FD"
     equation: ClassVar[str] = "S[..,j] = A[..,j // b] B[..,j % b];  A, B = relu(X hidden) a, b"
+    source: ClassVar[str] = SYNTHESIZER
 
     a: int | None = None  # default: the factor pair of N nearest to sqrt(N), a <= b
     b: int | None = None

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from synthbench.mixers.attention import Component
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import SYNTHESIZER, Component
 from synthbench.mixers.initializers import Normal
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_positive
@@ -21,6 +21,7 @@ class FactorizedRandom(Component):
     name: ClassVar[str] = "factorized_random"
     label: ClassVar[str] = "FR"
     equation: ClassVar[str] = "S = left right^T, cut to L x L"
+    source: ClassVar[str] = SYNTHESIZER
 
     rank: int = 8
 

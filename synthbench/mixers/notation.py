@@ -20,8 +20,9 @@ from typing import Any
 
 from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.mixers import catalog
-from synthbench.mixers.attention import Attention, Component
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
+from synthbench.mixers.component import Component
 
 TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
@@ -175,9 +176,10 @@ class _Parser:
                 f"is none; write its own options as {mixer.name}(...)"
             )
         if len(parts) > 1:
+            addends = catalog.known_components()
             raise NotationError(
                 f"{self.whole}: {mixer.name} is a whole mixer and cannot stand in a sum; "
-                f"these can: {', '.join(c.label or n for n, c in catalog.COMPONENTS.items())}"
+                f"these can: {', '.join(cls.label or n for n, cls in addends.items())}"
             )
         return mixer
 

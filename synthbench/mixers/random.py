@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from synthbench.mixers.attention import Component
 from synthbench.mixers.base import Array, Parameter, Tensors
+from synthbench.mixers.component import SYNTHESIZER, Component
 from synthbench.mixers.initializers import Normal, Uniform
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_choice
@@ -19,6 +19,7 @@ class Random(Component):
     name: ClassVar[str] = "random"
     label: ClassVar[str] = "R"
     equation: ClassVar[str] = "S = logits[:, :L, :L], trained"
+    source: ClassVar[str] = SYNTHESIZER
 
     init: str = "normal"  # normal: N(0,1); mesh: the authors' code, U(-b,b), b = sqrt(6/(N+N H))
 
@@ -47,6 +48,7 @@ class FixedRandom(Component):
     name: ClassVar[str] = "fixed_random"
     label: ClassVar[str] = "Fix"
     equation: ClassVar[str] = "S = logits[:, :L, :L], constant"
+    source: ClassVar[str] = SYNTHESIZER
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         H, N = sizes.heads, sizes.max_len

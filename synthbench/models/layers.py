@@ -1,4 +1,4 @@
-"""What stands beside a mixer in a stack: declared parameters, FLOPs, NumPy reference of each."""
+"""The other layers of a stack: their declared parameters, FLOPs and NumPy reference."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def feed_forward(x: Array, p: Tensors) -> Array:
 
 @dataclass(frozen=True)
 class CrossAttention:
-    """Dot-product attention of the decoder on what the encoder made, whatever the mixer."""
+    """Dot-product attention of the decoder to the encoder's outputs, for every mixer."""
 
     d_model: int
     heads: int

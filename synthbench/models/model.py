@@ -1,11 +1,11 @@
-"""What each model is, with no framework imported: a stack around a mixer, or the bare mixer.
+"""What each model is, without a framework: a stack around a mixer, or the bare mixer.
 
     mixer            Y = mixer(X); X [B,L,d] is given, and Y is read as logits over d classes
     encoder          embedding + positions, pre-norm blocks, final norm, logits tied to embedding
     decoder          the same, every mixer causal
     classifier       an encoder whose outputs are averaged over the real tokens, times `labels`
     encoder_decoder  an encoder of the source; a decoder of the target, whose blocks also attend to
-                     the encoder's outputs, by dot product whatever the mixer; one embedding
+                     the encoder's outputs, always by dot product; one embedding
 
 A block: x = x + mixer(norm(x)), then x = x + cross(norm(x), source) in the decoder of two, then
 x = x + relu(norm(x) up + up_bias) down + down_bias.
@@ -32,7 +32,7 @@ from synthbench.models.spec import KINDS, ModelKind, ModelSpec
 
 @dataclass(frozen=True)
 class Stack:
-    """One of the model's stacks: where its names stand, and what its blocks hold."""
+    """One of the model's stacks: the prefix of its parameter names, and what its blocks contain."""
 
     prefix: str  # "" or "encoder." or "decoder."
     causal: bool
@@ -41,7 +41,7 @@ class Stack:
 
 @dataclass(frozen=True)
 class Model:
-    """A model around one mixer; `causal` by default only where it is a decoder."""
+    """A model around one mixer; `causal` defaults to True only for a decoder."""
 
     mixer: Mixer
     spec: ModelSpec
@@ -98,7 +98,7 @@ class Model:
 
     @property
     def target_len(self) -> int | None:
-        """Tokens of the target; None where there is one sequence."""
+        """Tokens of the target; None if there is only one sequence."""
         return self.spec.target_len
 
     @property
@@ -116,7 +116,7 @@ class Model:
 
     @property
     def is_stack(self) -> bool:
-        """Whether there is a stack around the mixer."""
+        """Whether the mixer is inside a stack."""
         return self.kind != "mixer"
 
     @property
@@ -136,7 +136,7 @@ class Model:
         return found
 
     def targets_of(self, seq_len: int) -> tuple[int, ...]:
-        """The shape of one example's targets: a class a token, or one of the whole."""
+        """The shape of one example's targets: one class per token, or one per example."""
         return () if self.kind == "classifier" else (self.target_len or seq_len,)
 
     @property
@@ -196,7 +196,7 @@ class Model:
         return declared | prefixed("final_norm", self.norm_parameters())
 
     def bias_parameters(self) -> dict[str, Parameter]:
-        """Declare the bias of each bucket of distances and head, where there is one."""
+        """Declare the position bias per distance bucket and head, if the model has one."""
         shape = (BUCKETS, self.sizes.heads)
         return {"relative_bias": Parameter(shape, ZEROS)} if self.has_position_bias else {}
 
@@ -229,7 +229,7 @@ class Model:
         """FLOPs of one forward pass; None where the mixer gives no formula.
 
         The embedding look-up counts nothing; the tied logits count as the product they are.
-        `seq_len` is that of the source where there are two sequences.
+        With two sequences, `seq_len` is the length of the source.
         """
         if not self.is_stack:
             return flops_of(self.mixer, self.sizes, batch=batch, seq_len=seq_len)

@@ -12,7 +12,7 @@ from synthbench.mixers.notation import format_mixer
 def require_output(
     mixer: Mixer, framework: str, output: Any, shape: tuple[int, ...], dtype: Any = None
 ) -> None:
-    """Raise SynthbenchError unless an output has this shape and, where one is given, this type."""
+    """Raise SynthbenchError unless an output has this shape and, if given, this type."""
     got, got_type = getattr(output, "shape", None), getattr(output, "dtype", None)
     if got is None or tuple(got) != shape or (dtype is not None and got_type != dtype):
         what = f"a {type(output).__name__}" if got is None else f"shape {tuple(got)} in {got_type}"

@@ -113,7 +113,7 @@ def mixed(
 
 
 def mean(x: Array, mask: Array | None) -> Array:
-    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    """Mean of X [B,L,d] over the real tokens; zeros if there is none."""
     if mask is None:
         average: Array = x.mean(axis=1)
         return average

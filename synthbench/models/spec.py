@@ -1,8 +1,8 @@
 """What a model is, as suites, cells and records hold it: one nested value.
 
 To add a property of models, add a field with a default here, and use it in the two back ends.
-Suites then accept it, cells and records hold it, tables tell cells apart by it, and ids of cells
-that do not set it stay the same.
+Suites then accept it, cells and records contain it, tables distinguish cells by it, and the ids of
+cells that do not set it stay the same.
 """
 
 from __future__ import annotations

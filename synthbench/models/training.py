@@ -25,7 +25,7 @@ ADAM = Adam()
 def cross_entropy(logits: Array, targets: Array, padding_mask: Array | None = None) -> float:
     """Mean of -log softmax(logits)[target]; logits [B,L,C] and targets [B,L], or [B,C] and [B].
 
-    Only targets that are real tokens count: the last of the mask, where it is longer.
+    Only targets that are real tokens count; a longer mask is cut to its last positions.
     """
     shifted = logits - logits.max(axis=-1, keepdims=True)
     log_sum = np.log(np.exp(shifted).sum(axis=-1))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from synthbench.errors import SynthbenchError
-from synthbench.mixers.catalog import load_plugin
 from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, measure_item
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.pytest_benchmark import same_machine
 from synthbench.run.devices import resolve_device
+from synthbench.run.extensions import load_plugin
 from synthbench.run.planning import plan_suite
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import FRAMEWORKS, Plan

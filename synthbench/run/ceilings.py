@@ -1,4 +1,4 @@
-"""What the device gives at best, measured once a run, in a child of each framework's host."""
+"""The best rate of the device, measured once per run in a child of each framework's host."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def measure_ceilings(
 ) -> list[Ceiling]:
     """The ceilings that cells need and that are not among `known`.
 
-    One that cannot be measured is told to the observer and left out: cells then have no
-    utilisation, and everything else.
+    A ceiling that cannot be measured is reported to the observer and left out: cells then have no
+    utilisation, but everything else.
     """
     have = {(ceiling.framework, ceiling.dtype, ceiling.device) for ceiling in known}
     wanted = dict.fromkeys((cell.framework, cell.dtype, cell.device) for cell in cells)
@@ -41,9 +41,9 @@ def measure_ceilings(
 
 
 def ceiling_for(cell: Cell, ceilings: Iterable[Ceiling]) -> Ceiling | None:
-    """The ceiling above which a cell cannot be: the best that any framework reached.
+    """The rate that no cell can exceed: the best that any framework reached.
 
-    None where none was measured for its dtype and device.
+    None if no ceiling was measured for its dtype and device.
     """
     fitting = [c for c in ceilings if (c.dtype, c.device) == (cell.dtype, cell.device)]
     return max(fitting, key=lambda c: c.flops_per_second, default=None)

@@ -22,7 +22,7 @@ from synthbench.suites.settings import Measure
 
 NUMERICS = "synthbench.measure.environment:framework_numerics"
 
-# Outcomes that another round would only repeat, at the same price.
+# Outcomes that another round would only repeat, at the same cost.
 SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
 
 
@@ -51,7 +51,7 @@ class CellRunner:
         self.settled: dict[str, Record] = {}
 
     def start(self, frameworks: Iterable[str]) -> None:
-        """Start a host for each framework, and see that it has the device."""
+        """Start a host for each framework, and check that it sees the device."""
         for framework in frameworks:
             self.hosts[framework] = Host(
                 framework,
@@ -91,7 +91,7 @@ class CellRunner:
                 self.settled.setdefault(record.id, record)
 
     def measure_cell(self, cell: Cell, round_number: int, machine: str) -> Record | None:
-        """The record of a cell in a round; None where its framework is no longer there."""
+        """The record of a cell in a round; None if its framework is no longer available."""
         started = now()
         reply = self.reply_for(cell)
         if cell.framework not in self.hosts:
@@ -101,7 +101,7 @@ class CellRunner:
         return record
 
     def reply_for(self, cell: Cell) -> Reply:
-        """Check a cell's parity where that is still to be done, then do its task."""
+        """Check a cell's parity if that has not been done yet, then do its task."""
         if (earlier := self.settled.get(cell.id)) is not None:
             measured = {"measurements": earlier.measurements.model_dump(mode="json")}
             reason = f"as in round {earlier.round}: {earlier.reason}"
@@ -143,7 +143,7 @@ class CellRunner:
         return self.parities[key]
 
     def ask(self, framework: str, job: Job) -> Reply:
-        """Have a job done; a host that dies while running it is the outcome, and is restarted."""
+        """Run a job; a host that dies while running it is the outcome, and is restarted."""
         begin = time.monotonic()
         host = self.hosts[framework]
         try:

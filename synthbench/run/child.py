@@ -1,4 +1,4 @@
-"""The forked child: it limits itself, does one job, writes the result and ends."""
+"""The forked child process: it limits itself, does one job, writes the result and exits."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 from synthbench.tasks.catalog import task_of
 
-Tell = Callable[[Reply], None]
+Send = Callable[[Reply], None]
 
 
 def run_child(
     backend: Backend, job: Job, *, host_pid: int, result_fd: int, output_fd: int
 ) -> NoReturn:
-    """Do the job and end this process; what it prints goes to `output_fd`.
+    """Do the job and exit; everything printed goes to `output_fd`.
 
-    A reply is written to `result_fd` before each stage, saying what it would be if the process
-    died in that stage, and one more at the end.
+    Before each stage, a reply is written to `result_fd` that is right if the process dies in that
+    stage. The last reply is written at the end.
     """
     os.setsid()
     limits.die_with_parent()
@@ -44,28 +44,28 @@ def run_child(
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     _redirect(output_fd, keep=result_fd)
 
-    def tell(reply: Reply) -> None:
+    def send(reply: Reply) -> None:
         content = reply.encode()
         while content:
             content = content[os.write(result_fd, content) :]
 
     facts: dict[str, Any] = {"pid": os.getpid()}
-    measured = _Stages(tell, facts)
+    stages = _Stages(send, facts)
     try:
         facts |= _limit(backend, job)
-        result, notes = _perform(backend, job, measured)
+        result, notes = _perform(backend, job, stages)
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
-    except BaseException as error:  # whatever a job raises is its outcome
+    except BaseException as error:  # anything that a job raises is its outcome
         lift_memory_limit()
         outcome, reason = classify_exception(error)
-        if measured.stage and outcome in ("crashed", "oom"):
-            reason = f"while {measured.stage}: {reason}"
+        if stages.stage and outcome in ("crashed", "oom"):
+            reason = f"while {stages.stage}: {reason}"
         name = type(error).__name__ if isinstance(error, SynthbenchError) else ""
-        reply = Reply(outcome, reason, measured.result, name, facts)
-    measured.end_stage()
+        reply = Reply(outcome, reason, stages.result, name, facts)
+    stages.end_stage()
     other = next(name for name in BACKENDS if name != backend.name)
     facts["other_framework_loaded"] = other in sys.modules
-    tell(reply)
+    send(reply)
     try:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -74,10 +74,10 @@ def run_child(
 
 
 class _Stages:
-    """What a cell was doing last, what was measured until then, and how long each stage took."""
+    """The current stage of a cell, what has been measured so far, and seconds per stage."""
 
-    def __init__(self, tell: Tell, facts: dict[str, Any]) -> None:
-        self.tell, self.facts = tell, facts
+    def __init__(self, send: Send, facts: dict[str, Any]) -> None:
+        self.send, self.facts = send, facts
         self.stage = ""
         self.result: Any = None
         self.begun = time.perf_counter()
@@ -86,10 +86,10 @@ class _Stages:
         self.end_stage()
         self.stage = stage
         self.result = {"measurements": measured.model_dump(mode="json")}
-        self.tell(Reply("crashed", f"while {stage}", self.result, facts=self.facts))
+        self.send(Reply("crashed", f"while {stage}", self.result, facts=self.facts))
 
     def end_stage(self) -> None:
-        """Add the time since the last stage began to that stage."""
+        """Add the time since the current stage began to that stage."""
         now = time.perf_counter()
         seconds = self.facts.setdefault("stage_seconds", {})
         name = self.stage or "starting"
@@ -141,19 +141,19 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
 
 
 def find_function(target: str) -> Callable[..., Any]:
-    """The function of "module:function"; raises NotationError where there is none."""
+    """The function of "module:function"; raises NotationError if it does not exist."""
     module_name, _, name = target.partition(":")
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(module_name), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise NotationError(
-            f"{target!r} names no function: {shortened(str(error))}; write it module:function"
+            f"{target!r} is not a function: {shortened(str(error))}; write it as module:function"
         ) from error
     return function
 
 
 def _redirect(output_fd: int, keep: int) -> None:
-    """Nothing to read, everything printed to `output_fd`, the host's own pipes closed."""
+    """Read nothing, print everything to `output_fd`, close the host's own pipes."""
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.dup2(output_fd, 1)

@@ -1,4 +1,4 @@
-"""Which devices each framework sees, asked in child processes."""
+"""The devices that each framework sees, found in child processes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from synthbench.suites.plan import FRAMEWORKS, device_kind
 def device_report(
     frameworks: Iterable[str] = FRAMEWORKS, plugins: Sequence[str] = ()
 ) -> dict[str, list[DeviceInfo] | str]:
-    """Framework -> the devices it sees, or the reason why it cannot be used."""
+    """Framework -> the devices it sees, or why it cannot be used."""
     hosts = {framework: Host(framework, plugins=plugins) for framework in frameworks}
     report: dict[str, list[DeviceInfo] | str] = {}
     try:
@@ -33,9 +33,9 @@ def device_report(
 def resolve_device(
     device: str, frameworks: Iterable[str] = FRAMEWORKS, plugins: Sequence[str] = ()
 ) -> str:
-    """`auto` as cuda where any of the frameworks sees a GPU, else cpu; other devices as they are.
+    """`auto` becomes cuda if any framework sees a GPU, else cpu; other devices stay as they are.
 
-    Raises NotationError for what is no device.
+    Raises NotationError for anything that is not a device.
     """
     if device != "auto":
         device_kind(device)

@@ -1,8 +1,8 @@
-"""A host process: it imports one framework once, and forks a child for each job it is given.
+"""A host process: it imports one framework once, and forks a child process for each job.
 
-`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`. Jobs come as lines on standard input,
-replies go as lines to standard output, the first one telling whether the framework is there. The
-host itself never starts the framework's runtime: only children do, so that each begins afresh.
+`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`. Jobs arrive as lines on standard input,
+replies leave as lines on standard output; the first reply says whether the framework can be used.
+The host never starts the framework's runtime: only its children do, so that each starts fresh.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import cast
 
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.errors import SynthbenchError
-from synthbench.mixers import catalog
 from synthbench.run import limits
 from synthbench.run.child import run_child
+from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
 
-# What a framework and its tools import on first use: imported here once, not by every child.
+# Modules that a framework and its tools import on first use: imported here, not in every child.
 PRELOAD: dict[str, tuple[str, ...]] = {
     "torch": ("torch._dynamo", "fvcore.nn"),
     "jax": ("jax.experimental.multihost_utils", "jaxlib.mlir.dialects.mhlo"),
@@ -36,17 +36,17 @@ JOBS_FD, REPLIES_FD, ERRORS_FD = 0, 1, 2
 
 
 def main(framework: str, plugins: list[str]) -> None:
-    """Import the framework, say so, then do jobs until the owner closes the pipe."""
+    """Import the framework, report it, then do jobs until the owner closes the pipe."""
     limits.die_with_parent()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
     replies = os.dup(REPLIES_FD)
-    os.dup2(ERRORS_FD, REPLIES_FD)  # what a framework prints is no reply
+    os.dup2(ERRORS_FD, REPLIES_FD)  # what a framework prints must not look like a reply
     hello, backend = load(framework, plugins)
     _write(replies, hello)
     if backend is None:
         return
-    # From here on the end of the owner is seen as the end of the jobs, also while a child runs,
-    # and what descends from that child can be ended with it.
+    # From here on the host notices the end of its owner by the end of the jobs, also while a child
+    # runs, and can end everything that this child has started.
     limits.die_with_parent(wanted=False)
     limits.adopt_orphans()
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")
@@ -61,28 +61,28 @@ def main(framework: str, plugins: list[str]) -> None:
 
 
 def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
-    """The framework's back end and the plug-ins, or a reply that says what is missing."""
+    """Import the framework's back end and the plug-ins; the reply says what is missing."""
     try:
         backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
         for module in PRELOAD[framework]:
-            with contextlib.suppress(ImportError):  # another version may have it elsewhere
+            with contextlib.suppress(ImportError):  # another version may have moved it
                 importlib.import_module(module)
         for plugin in plugins:
-            catalog.load_plugin(plugin)
+            load_plugin(plugin)
     except SynthbenchError as error:
         return Reply("unsupported", str(error), error=type(error).__name__), None
     except ModuleNotFoundError as error:
         package = (error.name or framework).partition(".")[0]
         reason = f"{framework} cannot be used: {package} is not installed; pip install {package}"
         return Reply("unsupported", reason, error="FrameworkMissingError"), None
-    except Exception as error:  # a broken installation fails in any way
+    except Exception as error:  # a broken installation can fail in any way
         reason = f"{framework} cannot be imported: {type(error).__name__}: {error}"
         return Reply("unsupported", reason, error="FrameworkMissingError"), None
     return Reply("ok", result=backend.version()), backend
 
 
 def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
-    """Fork a child for a job and wait for it; None where the owner is gone."""
+    """Fork a child for a job and wait for it; None if the owner is gone."""
     begin = time.monotonic()
     kills_before = limits.oom_kills()
     result_read, result_write = os.pipe()
@@ -97,7 +97,7 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
                 backend, job, host_pid=host_pid, result_fd=result_write, output_fd=output_write
             )
         finally:
-            os._exit(1)  # a child never goes on as a second host
+            os._exit(1)  # a child must never continue as a second host
     os.close(result_write)
     os.close(output_write)
     try:
@@ -112,9 +112,9 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
 
 
 def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
-    """The reply for a child that ended, from its last words or from its death."""
+    """The reply for a child that ended: its last one, or one made from how it ended."""
     last = Reply.decode(ended.lines[-1]) if ended.lines else Reply("crashed")
-    if "other_framework_loaded" in last.facts:  # it came to its end
+    if "other_framework_loaded" in last.facts:  # it reached its end
         return last
     stage = f" {last.reason}" if last.reason else ""
     if ended.timed_out:

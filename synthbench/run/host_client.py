@@ -1,4 +1,4 @@
-"""The runner's side of a host: start it, give it jobs one at a time, stop it."""
+"""The runner's side of a host: start it, send it jobs one at a time, stop it."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ DEVICES_SECONDS = 120.0
 
 
 class HostDiedError(Exception):
-    """The host process ended while it was asked for something."""
+    """The host process died while it was running a job."""
 
 
 class Host:
-    """One framework in a process of its own; a context manager that starts and stops it."""
+    """A process with one framework; a context manager that starts and stops it."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Host:
         self._greeted = False
 
     def launch(self) -> None:
-        """Begin to start the host, without waiting for its framework."""
+        """Start the host process without waiting for its framework."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "synthbench.run.host", self.framework, *self.plugins],
@@ -68,7 +68,7 @@ class Host:
         self._greeted = False
 
     def start(self) -> Host:
-        """Start the host; FrameworkMissingError where its framework cannot be used."""
+        """Start the host; raises FrameworkMissingError if its framework cannot be used."""
         if self._process is None:
             self.launch()
         if not self._greeted:
@@ -84,7 +84,7 @@ class Host:
         return self
 
     def run(self, job: Job) -> Reply:
-        """Have a job done and wait for it; HostDiedError where the host does not outlive it."""
+        """Run a job and wait for it; raises HostDiedError if the host dies while running it."""
         self.start()
         assert self._process is not None
         assert self._process.stdin is not None
@@ -95,10 +95,10 @@ class Host:
         return self._receive(None)
 
     def call(self, target: str, kwargs: Mapping[str, Any], timeout_seconds: float = 600.0) -> Any:
-        """What "module:function" returns for JSON-able keywords, called in a child of this host.
+        """The result of "module:function" with JSON-able keywords, called in a child of this host.
 
-        The returned object must be picklable. Raises the function's SynthbenchError as it is, and
-        SynthbenchError for whatever else ended the child.
+        The result must be picklable. Raises the function's own SynthbenchError unchanged, and
+        SynthbenchError for anything else that ended the child.
         """
         with tempfile.TemporaryDirectory(prefix="synthbench-") as folder:
             answer = Path(folder) / "answer.pickle"
@@ -112,7 +112,7 @@ class Host:
             return pickle.loads(answer.read_bytes())
 
     def devices(self, require: str | None = None) -> list[DeviceInfo]:
-        """The devices the framework sees; FrameworkMissingError where `require` is not there."""
+        """The devices the framework sees; raises FrameworkMissingError if `require` is missing."""
         job = Job("devices", {"require": require}, Limits(DEVICES_SECONDS, self.threads))
         try:
             reply = self.run(job)
@@ -122,7 +122,7 @@ class Host:
             if reply.error:
                 raise error_of(reply)
             raise FrameworkMissingError(
-                f"{self.framework} cannot tell its devices: {reply.outcome}: {reply.reason}"
+                f"{self.framework} cannot list its devices: {reply.outcome}: {reply.reason}"
             )
         return [DeviceInfo(**device) for device in reply.result]
 
@@ -134,9 +134,9 @@ class Host:
         assert process.stdin is not None
         assert process.stdout is not None
         with contextlib.suppress(OSError):
-            process.stdin.close()  # the host takes this as the end
+            process.stdin.close()  # the host exits when its input ends
         if not self._greeted:
-            process.kill()  # it is still importing, and has no child
+            process.kill()  # it is still importing and has no child
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
@@ -183,10 +183,10 @@ class Host:
         how = f"its host process ended with code {code}" if code >= 0 else (
             f"its host process was killed by signal {-code}"
         )  # fmt: skip
-        return HostDiedError(f"{how}; it said last: {said}" if said else how)
+        return HostDiedError(f"{how}; its last output: {said}" if said else how)
 
     def _environment(self) -> dict[str, str]:
-        """The runner's environment; modules are found as the runner finds them."""
+        """The runner's environment; the host finds modules where the runner finds them."""
         cores = len(usable_cores())
         variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
         here = str(Path(__file__).resolve().parents[2])
@@ -204,15 +204,15 @@ def call_in_child(
     plugins: Sequence[str] = (),
     timeout_seconds: float = 600.0,
 ) -> Any:
-    """`Host.call` on a host of its own, started and stopped around it."""
+    """`Host.call` on a new host that is started and stopped for this call."""
     with Host(framework, plugins=plugins) as host:
         return host.call(target, kwargs, timeout_seconds)
 
 
 def error_of(reply: Reply, prefix: str = "") -> SynthbenchError:
-    """The error that ended a job: of its own class where it is one of the project's."""
+    """The error that ended a job, with its own class if it is one of the project's."""
     cls = getattr(errors, reply.error, None)
-    if cls is None or cls is UnknownNameError:  # the latter is made of a name, not of a message
+    if cls is None or cls is UnknownNameError:  # that one is made from a name, not from a message
         return SynthbenchError(prefix + reply.reason if not reply.error else reply.reason)
     error = cls(reply.reason)
     assert isinstance(error, SynthbenchError)

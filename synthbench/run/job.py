@@ -1,4 +1,4 @@
-"""What is asked of a child process, and what comes back, as lines of JSON."""
+"""The messages between runner, host and child: jobs and replies, as lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Kind = Literal["cell", "parity", "devices", "call"]
 
 @dataclass(frozen=True)
 class Limits:
-    """What a child may take; None is no limit of its own."""
+    """What a child may use; None: no limit."""
 
     timeout_seconds: float
     threads: int | None = None  # None: all usable cores
-    memory_bytes: int | None = None  # beyond what its host holds; CPU only
+    memory_bytes: int | None = None  # in addition to what its host uses; CPU only
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Reply:
-    """How a job ended; `result` is what it gave, in part where it did not end well."""
+    """How a job ended; `result` is what it produced, possibly in part."""
 
     outcome: Outcome
     reason: str = ""

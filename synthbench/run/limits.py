@@ -1,4 +1,4 @@
-"""What the system is told about a child: its cores, and to end it with its parent."""
+"""Settings of a process: its cores, and that it ends together with its parent."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PR_SET_CHILD_SUBREAPER = 36
 
 
 def die_with_parent(wanted: bool = True) -> None:
-    """Have this process killed when its parent dies (Linux), or take that back."""
+    """Have this process killed when its parent dies (Linux), or undo that."""
     _prctl(PR_SET_PDEATHSIG, signal.SIGKILL if wanted else 0)
 
 
 def adopt_orphans() -> None:
-    """Become the parent of descendants whose own parent dies (Linux), so as to end them."""
+    """Become the parent of descendants whose parent dies (Linux), to be able to end them."""
     _prctl(PR_SET_CHILD_SUBREAPER, 1)
 
 
@@ -49,7 +49,7 @@ def be_killed_first() -> None:
 
 
 def oom_kills() -> int:
-    """How many processes the kernel has killed for memory so far; 0 where it does not tell."""
+    """How many processes the kernel has killed for memory so far; 0 if that is unknown."""
     try:
         lines = Path("/proc/vmstat").read_text().splitlines()
     except OSError:

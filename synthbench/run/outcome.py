@@ -1,4 +1,4 @@
-"""Which outcome an exception or the death of a process is, and the reason to show for it."""
+"""Classify how a cell ended: the outcome and its reason, from an exception or a dead process."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def classify_exit(status: int, output: str, oom_kills: int) -> tuple[Outcome, st
     """Outcome and reason of a child that ended without a result.
 
     `status` is its wait status, `output` the end of what it printed, `oom_kills` how many
-    processes the kernel killed for memory meanwhile.
+    processes the kernel killed for memory in that time.
     """
-    last_words = f"; it printed last: {shortened(output)}" if output.strip() else ""
+    last_words = f"; its last output: {shortened(output)}" if output.strip() else ""
     if not os.WIFSIGNALED(status):
         code = os.waitstatus_to_exitcode(status)
         ran_out = code != 0 and _mentions(output)
@@ -78,7 +78,7 @@ def classify_exit(status: int, output: str, oom_kills: int) -> tuple[Outcome, st
 
 
 def shortened(text: str) -> str:
-    """The end of a text on one line, the beginning of it cut where it is too long."""
+    """The end of a text on one line; the beginning is cut if it is too long."""
     line = " | ".join(part.strip() for part in text.strip().splitlines() if part.strip())
     return line if len(line) <= LONGEST_REASON else f"... {line[-LONGEST_REASON:]}"
 

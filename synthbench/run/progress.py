@@ -12,24 +12,24 @@ from synthbench.suites.plan import Plan
 
 
 class Observer(Protocol):
-    """Told by the runner what happens; what it does with that is its own affair."""
+    """Is notified by the runner of what happens."""
 
     def started(self, plan: Plan, done: int, total: int) -> None:
-        """A run begins; `done` of its `total` records are there already."""
+        """A run begins; `done` of its `total` records exist already."""
 
     def cell_started(self, cell: Cell, round_number: int) -> None:
         """A cell is about to be measured."""
 
     def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
-        """A parity check is done; `parity` is None where it could not be, for this reason."""
+        """A parity check is done; `parity` is None if it could not be done, for this reason."""
 
     def cell_finished(
         self, record: Record, done: int, total: int, seconds_left: float | None
     ) -> None:
-        """A record is stored; `seconds_left` is None where nothing is known to judge by."""
+        """A record is stored; `seconds_left` is None if that is not known yet."""
 
     def note(self, text: str) -> None:
-        """Something a person should know."""
+        """Something the user should know."""
 
     def finished(self) -> None:
         """The run is over, or interrupted."""
@@ -49,13 +49,13 @@ class Silent:
 
 
 class PlainProgress(Silent):
-    """A line for each record, and for what a person should know."""
+    """One line per record and per note."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
 
     def started(self, plan: Plan, done: int, total: int) -> None:
-        already = f", {done} there already" if done else ""
+        already = f", {done} already recorded" if done else ""
         self._say(f"suite {plan.suite} on {plan.device}: {total} records{already}")
 
     def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
@@ -76,7 +76,7 @@ class PlainProgress(Silent):
 
 
 class RichProgress(Silent):
-    """A bar with the time left and the current cell; what did not go well stays above it."""
+    """A bar with the time left and the current cell; problems stay visible above it."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         from rich.console import Console
@@ -89,7 +89,7 @@ class RichProgress(Silent):
             TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[cell]}", style="dim"),
             console=Console(file=stream or sys.stderr),
-            auto_refresh=False,  # a thread that draws would share the measured cores
+            auto_refresh=False,  # a drawing thread would use the measured cores
             transient=True,
         )
         self.task: Any = None
@@ -127,7 +127,7 @@ class RichProgress(Silent):
 
 
 def make_observer(stream: TextIO | None = None) -> Observer:
-    """A bar where the stream (standard error by default) is a terminal, plain lines elsewhere."""
+    """A bar if the stream (standard error by default) is a terminal, else plain lines."""
     stream = stream or sys.stderr
     return RichProgress(stream) if stream.isatty() else PlainProgress(stream)
 

@@ -25,19 +25,19 @@ COMPARED = ("cpu", "cores", "versions", "frameworks")  # of an environment
 
 
 def require_own(plan: Plan, run_dir: Path) -> None:
-    """Raise ResultsError where a folder holds a run of another suite, or one that is damaged."""
+    """Raise ResultsError if a folder holds a run of another suite, or a damaged one."""
     if not has_begun(run_dir):
         return
     suite = read_info(run_dir).suite
     if suite != plan.suite:
         raise ResultsError(
             f"{run_dir} is a run of suite {suite}, not of {plan.suite}; give the --out of a run of "
-            f"{plan.suite}, or leave --resume out to begin one"
+            f"{plan.suite}, or leave --resume out to start a new one"
         )
 
 
 def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:
-    """The records a run has already; None where there is no run yet.
+    """The records a run has already; None if there is no run yet.
 
     Damaged lines are moved aside. Reported to the observer: damage, a changed suite, and records
     that belong to no cell of the plan. Raises ResultsError where the run cannot be read.

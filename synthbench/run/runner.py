@@ -11,7 +11,7 @@ from pathlib import Path
 from synthbench.record import Machine, Record, RunInfo, latest
 from synthbench.run.cell_runner import SETTLED, now, record_of
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.executors.local import Local
+from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.job import Reply
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import add_machine, continue_run, require_own
@@ -44,11 +44,11 @@ def run_plan(
     """Measure every cell of a plan into a run's folder.
 
     A framework that is not installed, or does not see the device, is reported to the observer and
-    listed in Summary.missing; where none is left, nothing is written. Ctrl-C keeps what was
-    measured and returns with `interrupted`. Raises ResultsError where the folder cannot be used;
-    without `resume`, also where it is not empty.
+    listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was
+    measured and returns with `interrupted`. Raises ResultsError if the folder cannot be used;
+    without `resume`, also if it is not empty.
     """
-    run_dir, executor = Path(run_dir), executor or Local()
+    run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
     if resume:
         require_own(plan, run_dir)

@@ -1,4 +1,4 @@
-"""The host's side of a child: wait for it without spinning, end it in time, reap it."""
+"""The host's side of a child process: wait for it without spinning, end it in time, reap it."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ CHUNK = 2**16
 
 @dataclass(frozen=True)
 class Ended:
-    """How a child ended: its wait status, what it wrote, and the end of what it printed."""
+    """How a child ended: its wait status, its replies, and the end of what it printed."""
 
     status: int
-    lines: list[bytes]  # complete ones of the result pipe
+    lines: list[bytes]  # complete lines of the result pipe
     output: str
     timed_out: bool
     orphaned: bool  # the host's owner is gone
@@ -31,14 +31,14 @@ def supervise(
 ) -> Ended:
     """Wait until a child ends, its time is up or the owner has closed `owner_fd`; then reap it.
 
-    The child's process group, and whatever else descends from it, is ended too.
+    Its process group and all its other descendants are ended too.
     """
     result, output = bytearray(), bytearray()
     deadline = time.monotonic() + timeout_seconds
     timed_out = orphaned = False
     with _pidfd(pid) as pidfd:
         poll = select.poll()
-        poll.register(owner_fd, 0)  # a hang-up is reported whatever is asked for
+        poll.register(owner_fd, 0)  # a hang-up is always reported
         for fd in (result_fd, output_fd, pidfd):
             if fd is not None:
                 poll.register(fd, select.POLLIN)
@@ -57,7 +57,7 @@ def supervise(
                 elif not (chunk := os.read(fd, CHUNK)):
                     poll.unregister(fd)
                     del open_pipes[fd]
-                    # Without a pidfd, the closed result pipe is the sign of the end.
+                    # Without a pidfd, a closed result pipe means that the child has ended.
                     ended = ended or (pidfd is None and fd == result_fd)
                 else:
                     open_pipes[fd] += chunk
@@ -92,7 +92,7 @@ def _children() -> list[int]:
 
 
 def _drain(fd: int, buffer: bytearray, keep: int | None) -> None:
-    """Read what is left in a pipe; its writers are gone."""
+    """Read what is left in a pipe that has no writer any more."""
     os.set_blocking(fd, False)
     with contextlib.suppress(BlockingIOError):
         while chunk := os.read(fd, CHUNK):
@@ -114,7 +114,7 @@ def _kill_group(pid: int) -> None:
 
 @contextlib.contextmanager
 def _pidfd(pid: int) -> Iterator[int | None]:
-    """A descriptor that becomes readable when the process ends; None where there is no such."""
+    """A descriptor that becomes readable when the process ends; None if the system has none."""
     if not hasattr(os, "pidfd_open"):
         yield None
         return

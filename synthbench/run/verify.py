@@ -16,7 +16,7 @@ Cases = Mapping[str, Mapping[str, Any]]  # what measure.parity.collect returns
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest errors of one variant over all cases; None where there is nothing to compare.
+    """The largest errors of one variant over all cases; None if there is nothing to compare.
 
     `forward` holds an error for each framework against the NumPy reference; `outputs` and
     `gradients` are torch against jax. All are relative to the largest value.
@@ -28,7 +28,7 @@ class Verdict:
     forward: dict[str, float | None] = field(default_factory=dict)
     outputs: float | None = None
     gradients: float | None = None
-    refused: dict[str, str] = field(default_factory=dict)  # framework -> why it could not be run
+    refused: dict[str, str] = field(default_factory=dict)  # framework -> why it could not run
 
     @property
     def errors(self) -> list[float]:
@@ -46,7 +46,7 @@ class Verifier:
     """A host process for each framework; a context manager that starts and stops them."""
 
     def __init__(self, frameworks: Sequence[str], plugins: Sequence[str] = ()) -> None:
-        self.missing: dict[str, str] = {}  # framework -> why it is not there
+        self.missing: dict[str, str] = {}  # framework -> why it cannot be used
         self._hosts = {name: Host(name, plugins=plugins) for name in frameworks}
         self._stack = ExitStack()
 
@@ -101,14 +101,14 @@ def compare(
 
 
 def _forward_error(cases: Cases) -> float | None:
-    """The largest error against the NumPy reference; None where the mixer gives none."""
+    """The largest error against the NumPy reference; None if the mixer has none."""
     compared = [case for case in cases.values() if case["reference"] is not None]
     errors = [relative_error(case["forward"], case["reference"]) for case in compared]
     return max(errors, default=None)
 
 
 def _gradient_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """The largest difference of gradients; infinite where they are not of the same parameters."""
+    """The largest difference of gradients; infinite if they are of different parameters."""
     if one["gradients"].keys() != other["gradients"].keys():
         return float("inf")
     return gradient_difference(one["gradients"], other["gradients"])

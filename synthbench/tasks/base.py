@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
-from synthbench.backends.base import Backend, MemoryPlan
+from synthbench.backends.base import Backend, Batch, MemoryPlan, Setting
 from synthbench.errors import UnsupportedError
+from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory_prediction import require_memory
 from synthbench.measure.parity import check_cell
 from synthbench.metrics import Metric
+from synthbench.mixers.base import Array
+from synthbench.models.model import Model
+from synthbench.models.start_values import start_values
 from synthbench.record import Ceiling, Measurements, Parity, PredictedMemory
-from synthbench.suites.cell import Cell, Mode
+from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.suites.settings import Measure
 
 
@@ -28,12 +33,30 @@ class TaskContext:
     ceiling: Ceiling | None = None  # the device's best rate; None: not measured
     available_memory: int | None = None  # bytes the cell may take; None: not limited
 
+    @cached_property
+    def model(self) -> Model:
+        """The model of the cell."""
+        return model_of(self.cell)
+
+    @property
+    def setting(self) -> Setting:
+        """How the model is run: dtype, device, form, eager or compiled."""
+        return setting_of(self.cell)
+
+    def start_values(self) -> dict[str, Array]:
+        """The start values of every parameter, from the cell's seed."""
+        return start_values(self.model.parameters(), self.cell.seed)
+
+    def batch(self) -> Batch:
+        """A random batch of the cell's sizes, from the cell's seed."""
+        return random_batch(self.model, self.cell.batch, self.cell.seq_len, self.cell.seed)
+
     def stage(self, name: str) -> None:
         """Begin a stage: what is measured so far is kept if the process dies in it."""
         self.report(name, self.measured)
 
     def require_memory(self, plan: MemoryPlan) -> None:
-        """Store a predicted peak; raises TooLargeError where it is more than may be taken."""
+        """Store a predicted peak; raises TooLargeError if it is more than available."""
         self.measured.predicted_memory = PredictedMemory(
             bytes=plan.peak_bytes, tool=plan.tool, available=self.available_memory
         )
@@ -47,7 +70,7 @@ class Task:
 
     A subclass is a frozen dataclass whose fields are its options, each with a default. It sets
     `name` and defines `run`. The harness checks parity before it, limits its memory and time, and
-    turns whatever it raises into an outcome.
+    turns anything it raises into an outcome.
     """
 
     name: ClassVar[str]
@@ -56,7 +79,7 @@ class Task:
     modes: ClassVar[tuple[Mode, ...]] = ("forward", "train")
 
     def check(self, cell: Cell) -> None:
-        """Raise ShapeError or UnsupportedError where this task cannot do such a cell."""
+        """Raise ShapeError or UnsupportedError if this task cannot do such a cell."""
 
     def check_parity(self, backend: Backend, cell: Cell) -> Parity:
         """Compare the cell's code with the reference on a small input, before anything runs."""
@@ -68,7 +91,7 @@ class Task:
 
 
 def require_mode(task: Task, cell: Cell) -> None:
-    """Raise UnsupportedError where a task has no such mode."""
+    """Raise UnsupportedError if a task does not have this mode."""
     if cell.mode not in task.modes:
         raise UnsupportedError(
             f"task {task.name} has no mode {cell.mode}; use {' or '.join(task.modes)}"

@@ -6,6 +6,8 @@ import dataclasses
 from typing import Any
 
 from synthbench.errors import NotationError, UnknownNameError, quote
+from synthbench.metrics import Metric
+from synthbench.registry import Registry
 from synthbench.suites.cell import Cell
 from synthbench.tasks.base import Task, require_mode
 from synthbench.tasks.cost import Cost
@@ -15,11 +17,30 @@ TASKS: dict[str, type[Task]] = {
 }
 
 
+def check_class(cls: type[Task]) -> None:
+    """Raise NotationError unless a class has what a task must have."""
+    if cls.run is Task.run:
+        raise NotationError(f"{cls.__name__} has no run(); define run(self, context)")
+    for name, metric in dict(cls.metrics).items():
+        if not isinstance(metric, Metric):
+            raise NotationError(
+                f"{cls.__name__}.metrics[{name!r}] is {quote(metric)}; give a synthbench.Metric"
+            )
+
+
+TASK_REGISTRY: Registry[Task] = Registry(
+    "task",
+    Task,
+    TASKS,
+    group="synthbench.tasks",
+    page="docs/adding_a_task.md",
+    check=check_class,
+)
+
+
 def find(name: str) -> type[Task]:
     """The class of a task; raises UnknownNameError with the known names."""
-    if name not in TASKS:
-        raise UnknownNameError("task", name, TASKS)
-    return TASKS[name]
+    return TASK_REGISTRY.find(name)
 
 
 def task_of(cell: Cell) -> Task:

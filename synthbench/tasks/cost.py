@@ -14,7 +14,6 @@ from synthbench.backends.base import Step
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.ceiling import smallest_step_seconds
-from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import ResidentMark, mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
@@ -23,24 +22,23 @@ from synthbench.measure.plausibility import ImplausibleError, require_plausible
 from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed
 from synthbench.metrics import Metric
 from synthbench.models.model import Model
-from synthbench.models.start_values import start_values
 from synthbench.record import (
     Flops,
     Measurements,
     Memory,
     Timing,
 )
-from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.cell import Cell
 from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.cost_metrics import COST_METRICS
 
 T = TypeVar("T")
 
-# Below this a step may find room in pages it has already.
+# A smaller rise may fit into pages that the process has already.
 SMALLEST_RISE_BYTES = 2**20
 
-# How often the peak of a step may lie in address space when what it frees is kept: the holes that
-# small buffers leave are too small for the large ones, and are filled by others later.
+# Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
+# leave are too small for large ones, which then need new space.
 ROOM_FOR_KEPT = 3
 
 UNSTABLE = "the time of a step still changed from the first sample to the last"
@@ -63,20 +61,20 @@ class Cost(Task):
         step, a peak of zero.
         """
         backend, cell, measured = context.backend, context.cell, context.measured
-        model = model_of(cell)
+        model = context.model
         declared = model.parameters()
         formula = model.flops(batch=cell.batch, seq_len=cell.seq_len)
         measured.declared_parameters = sum(p.size for p in declared.values() if p.trainable)
         measured.flops = Flops(formula=formula, traced=None, traced_tool=None)
 
         context.stage("predicting memory")
-        batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
+        batch = context.batch()
         context.require_memory(predict(backend, model, cell, batch))
 
         context.stage("building")
-        start = start_values(declared, cell.seed)
+        start = context.start_values()
         begin = time.perf_counter()
-        step = backend.build(model, start, setting_of(cell), cell.mode, batch)
+        step = backend.build(model, start, context.setting, cell.mode, batch)
         build_seconds = time.perf_counter() - begin
         del start
         measured.parameters, measured.constants = step.parameter_count, step.constant_count
@@ -128,11 +126,11 @@ class Cost(Task):
 
 
 def time_step(context: TaskContext, step: Step, second_seconds: float) -> tuple[SteadyState, bool]:
-    """Time the steady state; also whether freed memory stayed with the process meanwhile."""
+    """Time the steady state; also whether the process kept freed memory during that time."""
     measure, measured = context.measure, context.measured
     assert measured.memory is not None
     if keeps_memory := keep_freed_memory():
-        # A buffer that no longer fits where the last step's was is made beside it.
+        # A buffer that does not fit into a gap left by an earlier one needs new address space.
         raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
     monitor = InterferenceMonitor(context.cell.device)
     steady = time_steps(
@@ -164,8 +162,8 @@ def measure_memory(
 ) -> float:
     """Run one step, fill in `memory`, and return its seconds.
 
-    It must not be the first: that one makes what is made once (optimizer state, thread pools).
-    Raises ImplausibleError for a peak that reads zero.
+    It must not be the first step, which also creates optimizer state and thread pools. Raises
+    ImplausibleError for a peak of zero.
     """
     held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
     step.reset_device_peak()
@@ -196,7 +194,7 @@ def measure_memory(
 def count(step: Step, context: TaskContext) -> list[str]:
     """Fill in FLOPs and the memory plan, last since they allocate; notes on what failed.
 
-    A count that fails takes nothing from what was measured.
+    A count that fails does not affect what was measured.
     """
     notes: list[str] = []
     measured = context.measured

@@ -1,4 +1,4 @@
-"""What a model's mixers weigh, before and after it has learnt a small task in a framework."""
+"""Train the model of a cell on a data source for a few steps, in the cell's framework."""
 
 from __future__ import annotations
 
@@ -11,27 +11,25 @@ from synthbench.measure.inputs import setting_of
 from synthbench.mixers.base import Array
 from synthbench.models.start_values import start_values
 from synthbench.suites.cell import Cell, model_of
-from synthbench.tasks.walks import example
+from synthbench.tasks.data.catalog import splits_of
 
 
 @dataclass(frozen=True)
-class Learnt:
-    """Losses of a training, and the parameters it began and ended with."""
+class Training:
+    """The loss before each step, and the parameters at the start and at the end."""
 
     losses: list[float]
-    before: dict[str, Array]
-    after: dict[str, Array]
+    start: dict[str, Array]
+    end: dict[str, Array]
 
 
-def learn(cell: dict[str, Any], steps: int) -> Learnt:
-    """Train the model of a cell (as JSON holds it) on its small task, in the cell's framework."""
+def train(cell: dict[str, Any], steps: int, data: str = "walks") -> Training:
+    """Train the model of a cell (as JSON holds it); runs in a process with its framework."""
     asked = Cell.model_validate(cell)
     backend = cast(Backend, importlib.import_module(BACKENDS[asked.framework]))
     model = model_of(asked)
     start = start_values(model.parameters(), asked.seed)
-    batches = [
-        Batch(*example(model, asked.batch, asked.seq_len, asked.seed, step))
-        for step in range(steps)
-    ]
+    split = splits_of(data, model, asked.seq_len, asked.seed)["train"]
+    batches = [Batch(*split.batch(asked.batch, step)) for step in range(steps)]
     trained = backend.train(model, start, setting_of(asked), batches)
-    return Learnt(trained.losses, start, trained.parameters)
+    return Training(trained.losses, start, trained.parameters)

@@ -1,9 +1,10 @@
-"""JAX behind the protocol of backends/base.py."""
+"""The protocol `Backend` of backends/base.py in JAX."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import jax
@@ -11,16 +12,23 @@ import jax.numpy as jnp
 from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
-from synthbench.backends.jax import microbenchmarks
+from synthbench.backends.jax.microbenchmarks import copy, matrix_product, smallest_step
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
-from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.placement import cuda_devices, find_device
+from synthbench.backends.jax.precision import full_precision, numerics
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.outputs import require_output
+
+__all__ = [
+    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
+    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
+    "train", "version",
+]  # fmt: skip
 
 name = "jax"
 
@@ -31,117 +39,68 @@ def version() -> str:
 
 
 def devices() -> list[DeviceInfo]:
-    """The CPU, and each CUDA device JAX sees."""
+    """The CPU, and each CUDA device that JAX finds."""
     found = [DeviceInfo("cpu", f"{len(os.sched_getaffinity(0))} threads")]
     for device in cuda_devices():
         found.append(DeviceInfo(f"cuda:{device.id}", device.device_kind))
     return found
 
 
-def cuda_devices() -> list[jax.Device]:
-    """The CUDA devices JAX sees; empty where its CUDA plug-in is absent."""
-    try:
-        return jax.devices("cuda")
-    except RuntimeError:
-        return []
-
-
 def require_device(device: str) -> None:
-    """Raise FrameworkMissingError unless JAX sees the device."""
-    seen = devices()
+    """Raise FrameworkMissingError unless JAX finds the device."""
+    found = devices()
     index = device.partition(":")[2] or "0"
-    if device != "cpu" and f"cuda:{index}" not in [info.name for info in seen]:
+    if device != "cpu" and f"cuda:{index}" not in [info.name for info in found]:
         raise FrameworkMissingError(
-            f"jax {version()} has no device {device!r}; it sees "
-            f"{', '.join(info.name for info in seen)}; install its CUDA plug-in "
+            f"jax {version()} has no device {device!r}; it finds "
+            f"{', '.join(info.name for info in found)}; install its CUDA plug-in "
             '(pip install "jax[cuda13]") and an NVIDIA driver'
         )
 
 
 def set_threads(threads: int) -> None:
-    """Nothing: XLA sizes its pool by the cores this process may use when it starts."""
+    """Do nothing: XLA starts one thread per core that this process may use."""
 
 
 def free_memory(device: str) -> int | None:
-    """Bytes that XLA's allocator may still hand out on a CUDA device; None on a CPU."""
+    """Bytes that XLA's allocator can still allocate on a CUDA device; None on a CPU."""
     if device == "cpu":
         return None
-    statistics = device_of(Setting(device=device)).memory_stats()
+    statistics = find_device(device).memory_stats()
     if not statistics or "bytes_limit" not in statistics:
         return None
     return int(statistics["bytes_limit"] - statistics.get("bytes_in_use", 0))
 
 
 def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:
-    """None: XLA tells its plan once the program is compiled, by `JaxStep.predict_memory`."""
+    """None: XLA has a plan only for a compiled program; see `JaxStep.predict_memory`."""
     return None
-
-
-def numerics() -> dict[str, Any]:
-    """Threads, matmul precision and TF32 as cells have them, and what the build is for."""
-    with precision("float32"):
-        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
-    return {
-        "threads": len(os.sched_getaffinity(0)),
-        "float32_matmul_precision": products,
-        "tf32": products != "highest",
-        "platform": jax.default_backend(),
-        "platform_version": " ".join(jax.devices()[0].client.platform_version.split()),
-        "xla_flags": os.environ.get("XLA_FLAGS"),
-    }
-
-
-def matrix_product(dtype: str, device: str, size: int) -> microbenchmarks.JaxOperation:
-    """A [size,size] times [size,size] product."""
-    return microbenchmarks.matrix_product(dtype, find_device(device), size)
-
-
-def copy(dtype: str, device: str, elements: int) -> microbenchmarks.JaxOperation:
-    """A copy of so many values: each is read once and written once."""
-    return microbenchmarks.copy(dtype, find_device(device), elements)
-
-
-def smallest_step(device: str) -> microbenchmarks.JaxOperation:
-    """The least that can be asked of the device."""
-    return microbenchmarks.smallest_step(find_device(device))
-
-
-def find_device(device: str) -> jax.Device:
-    """The JAX device of cpu, cuda or cuda:N."""
-    if device == "cpu":
-        return jax.devices("cpu")[0]
-    return cuda_devices()[int(device.partition(":")[2] or 0)]
-
-
-def device_of(setting: Setting) -> jax.Device:
-    """The JAX device of a setting."""
-    return find_device(setting.device)
 
 
 def build(
     model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> JaxStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
-    with precision(setting.dtype), jax.default_device(device_of(setting)):
+    with full_precision(setting.dtype), jax.default_device(find_device(setting.device)):
         module = load_model(model, start, setting)
         form = form_of(model.mixer, setting.form)
-        counted = None
+        reference = None
         if form not in (None, "reference"):
-            counted = build_model(model, "reference", DTYPES[setting.dtype])
-        return JaxStep(module, mode, setting, *to_arrays(batch, setting), form, counted)
+            reference = partial(build_model, model, "reference", DTYPES[setting.dtype])
+        return JaxStep(module, mode, setting, *to_device(batch, setting), form, reference)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:
-    """The module of a model, holding the start values."""
+    """The module of a model with these start values."""
     dtype = DTYPES[setting.dtype]
     module = build_model(model, setting.form, dtype)
-    load(module, model.parameters(), start, dtype, device_of(setting))
+    load(module, model.parameters(), start, dtype, find_device(setting.device))
     return module
 
 
-def to_arrays(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+def to_device(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax.Array | None]:
     """Inputs, targets and padding mask on the device."""
-    device = device_of(setting)
+    device = find_device(setting.device)
     inputs = batch.inputs
     if jnp.issubdtype(inputs.dtype, jnp.floating):
         inputs = inputs.astype(DTYPES[setting.dtype])
@@ -156,11 +115,11 @@ def to_arrays(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax
     )
 
 
-def to_numpy(array: jax.Array) -> Array:
-    """An array on the host, bfloat16 widened to float32."""
-    if array.dtype == jnp.bfloat16:
-        array = array.astype(jnp.float32)
-    return jax.device_get(array)
+def to_numpy(x: jax.Array) -> Array:
+    """A NumPy array of the values; bfloat16 becomes float32."""
+    if x.dtype == jnp.bfloat16:
+        x = x.astype(jnp.float32)
+    return jax.device_get(x)
 
 
 def apply(
@@ -173,9 +132,9 @@ def apply(
     padding_mask: Array | None = None,
     causal: bool = False,
 ) -> Array:
-    """Y [B,L,d] of a bare mixer."""
-    dtype, device = DTYPES[setting.dtype], device_of(setting)
-    with precision(setting.dtype), jax.default_device(device_of(setting)):
+    """Y [B,L,d] of a mixer alone."""
+    dtype, device = DTYPES[setting.dtype], find_device(setting.device)
+    with full_precision(setting.dtype), jax.default_device(device):
         module = build_mixer(mixer, sizes, setting.form, dtype)
         load(module, mixer.parameters(sizes), parameters, dtype, device)
         mask = None if padding_mask is None else jax.device_put(padding_mask, device)
@@ -191,8 +150,8 @@ def apply(
 
 
 def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
-    """Outputs of a forward pass, as a forward step makes them."""
-    with precision(setting.dtype):
+    """Outputs of a forward step."""
+    with full_precision(setting.dtype):
         return to_numpy(build(model, start, setting, "forward", batch)())
 
 
@@ -200,9 +159,9 @@ def gradients(
     model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
 ) -> Gradients:
     """Outputs, loss and gradients of one batch at the start values."""
-    with precision(setting.dtype), jax.default_device(device_of(setting)):
+    with full_precision(setting.dtype), jax.default_device(find_device(setting.device)):
         module = load_model(model, start, setting)
-        inputs, targets, mask = to_arrays(batch, setting)
+        inputs, targets, mask = to_device(batch, setting)
         graph, trained, constants = split(module)
 
         @jax.jit
@@ -224,11 +183,11 @@ def gradients(
 def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
 ) -> Trained:
-    """Adam steps on `batches`, in turn."""
+    """One Adam step per batch, in order."""
     step = build(model, start, setting, "train", batches[0])
     losses = []
     for batch in batches:
-        with precision(setting.dtype), jax.default_device(device_of(setting)):
-            step.inputs, step.targets, step.padding_mask = to_arrays(batch, setting)
+        with full_precision(setting.dtype), jax.default_device(find_device(setting.device)):
+            step.inputs, step.targets, step.padding_mask = to_device(batch, setting)
         losses.append(float(step()[0]))
-    return Trained(losses, {name: to_numpy(a) for name, a in step.named_values().items()})
+    return Trained(losses, {name: to_numpy(x) for name, x in step.named_values().items()})

@@ -10,37 +10,37 @@ Rule = Callable[[Any], int]  # of a jaxpr's equation
 
 
 def dot_general(eqn: Any) -> int:
-    """Every element of the left operand meets every free index of the right one.
+    """dot_general: every element of the left operand times every free index of the right one.
 
-    Without a contracted axis, and without free axes on both sides (an outer product, the gradient
-    of a product), it only multiplies elementwise: free.
+    With no contracted axis it is free, as an elementwise product, unless both operands have free
+    axes: then it is an outer product, such as the gradient of a matrix product.
     """
     (left_contracted, right_contracted), (_, right_batch) = eqn.params["dimension_numbers"]
     left, right = (len(operand.aval.shape) for operand in eqn.invars)
     shared = len(left_contracted) + len(right_batch)
     if not left_contracted and (left == shared or right == shared):
         return 0
-    return _pairs(eqn, taken=(*right_contracted, *right_batch))
+    return _pairs(eqn, excluded=(*right_contracted, *right_batch))
 
 
 def ragged_dot_general(eqn: Any) -> int:
-    """The same: each row of a ragged operand belongs to one group, so the groups add nothing."""
+    """ragged_dot_general: each row belongs to one group, so the number of groups does not count."""
     numbers = eqn.params["ragged_dot_dimension_numbers"]
     (_, right_contracted), (_, right_batch) = numbers.dot_dimension_numbers
-    return _pairs(eqn, taken=(*right_contracted, *right_batch, *numbers.rhs_group_dimensions))
+    return _pairs(eqn, excluded=(*right_contracted, *right_batch, *numbers.rhs_group_dimensions))
 
 
-def _pairs(eqn: Any, *, taken: tuple[int, ...]) -> int:
+def _pairs(eqn: Any, *, excluded: tuple[int, ...]) -> int:
     left, right = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
-    return int(prod(left) * prod(size for axis, size in enumerate(right) if axis not in taken))
+    return int(prod(left) * prod(size for axis, size in enumerate(right) if axis not in excluded))
 
 
 def conv_general_dilated(eqn: Any) -> int:
-    """The kernel at every output position, the zeros of padding included.
+    """conv_general_dilated: the kernel at every output position, with padding.
 
-    The kernel's input axis is already that of one group. Along an axis where the input is spread
-    out with zeros (a transposed convolution, the gradient of a strided one) the kernel is charged
-    at every input position instead.
+    The kernel's input axis is already that of one group. Along an axis where the input is dilated
+    with zeros (a transposed convolution, the gradient of a strided one), the kernel counts at every
+    input position instead.
     """
     image, kernel = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
     out = eqn.outvars[0].aval.shape
@@ -58,7 +58,7 @@ def attention(eqn: Any) -> int:
 
 
 def attention_backward(eqn: Any) -> int:
-    """Its backward: the logits again, two products for query and key, two for the values."""
+    """Its backward: the logits recomputed, two products for query and key, two for the values."""
     return _attention_products(eqn, eqn.invars[11].aval.shape, keys=3, values=2)
 
 

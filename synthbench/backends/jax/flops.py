@@ -1,7 +1,7 @@
 """FLOPs of a JAX program, 2 for each multiply-accumulate of a matrix product or convolution.
 
-A walk over the jaxpr: a scan's body times its length, the dearer branch of a cond. XLA's own count
-stands beside it, to be shown and not trusted: it takes the body of a loop once.
+A walk over the jaxpr: a scan counts as its body times its length, a cond as its most expensive
+branch. XLA's own count is reported too, but is not reliable: it counts the body of a loop once.
 """
 
 from __future__ import annotations
@@ -13,15 +13,14 @@ from math import prod
 from typing import Any
 
 import jax
-from jax.extend.core import jaxprs_in_params
-from jax.interpreters.partial_eval import dce_jaxpr
 
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.jax.contractions import RULES
-from synthbench.backends.jax.free_operations import FREE
+from synthbench.backends.jax.free_operations import is_free
 from synthbench.backends.jax.loop_counts import loop_count
+from synthbench.backends.jax.private_api import jaxprs_in, without_dead_code
 
-# One body, run once.
+# Primitives with one body, which runs once.
 CALLS = frozenset(
     {
         "call", "checkpoint", "closed_call", "composite", "core_call", "custom_jvp_call",
@@ -29,7 +28,7 @@ CALLS = frozenset(
         "remat2", "run_state",
     }
 )  # fmt: skip
-# A body written for one block of a grid of unknown size: no part of it is a count.
+# The body is written for one block of a grid of unknown size, so it cannot be counted.
 KERNELS = frozenset({"core_map", "cudnn_fusion", "mpmd_map", "pallas_call"})
 
 
@@ -41,32 +40,31 @@ class Count:
     unknown: Counter[str] = field(default_factory=Counter)
 
     def add(self, other: Count, times: int = 1) -> None:
-        """Add `other`, `times` over."""
+        """Add `other` `times` times."""
         self.products += times * other.products
-        for name, met in other.unknown.items():
-            self.unknown[name] += times * met
+        for name, found in other.unknown.items():
+            self.unknown[name] += times * found
 
 
 def trace(function: Callable[..., object], *args: Any) -> TracedFlops:
-    """Count one call `function(*args)` from its jaxpr; nothing is run, shapes are enough.
+    """Count one call `function(*args)` from its jaxpr; it does not run, and shapes are enough.
 
-    What reaches no result is not counted: jit drops it too. `uncounted` holds primitives that no
-    rule covers and that are not known to be free, a foreign call by its target, a `while` whose
-    trip count is not in the program (nothing of it is counted) and unknown primitives with a body
-    (their body is counted once).
+    Operations that no result depends on are not counted: jit removes them too. `uncounted` lists
+    primitives that no rule covers and that are not known to be free, a foreign call by its target,
+    a `while` whose trip count is not in the program (it counts as 0) and unknown primitives with a
+    body (the body counts once). The name of the tool says so if this version of JAX cannot remove
+    dead code, so that it is counted.
     """
-    closed = jax.make_jaxpr(function)(*args)
-    live, _ = dce_jaxpr(closed.jaxpr, [True] * len(closed.jaxpr.outvars))
-    count = _walk(live)
-    return TracedFlops(tool="jaxpr walk", flops=2 * count.products, uncounted=dict(count.unknown))
+    jaxpr = jax.make_jaxpr(function)(*args).jaxpr
+    live = without_dead_code(jaxpr)
+    count = _walk(jaxpr if live is None else live)
+    tool = "jaxpr walk, dead code included" if live is None else "jaxpr walk"
+    return TracedFlops(tool=tool, flops=2 * count.products, uncounted=dict(count.unknown))
 
 
 def compiler_flops(compiled: Any) -> float | None:
-    """XLA's own count for a compiled function; None where it gives none."""
-    analysis = compiled.cost_analysis()
-    if isinstance(analysis, list):  # jax before 0.5: one for each computation
-        analysis = analysis[0] if analysis else None
-    flops = (analysis or {}).get("flops")
+    """XLA's own count for a compiled function; None if it has none."""
+    flops = (compiled.cost_analysis() or {}).get("flops")
     return float(flops) if flops is not None and flops >= 0 else None
 
 
@@ -86,7 +84,7 @@ def _walk(jaxpr: Any) -> Count:
             count.add(_bodies(eqn), times=_shards(eqn.params))
         elif name in CALLS:
             count.add(_bodies(eqn))
-        elif name not in FREE:
+        elif not is_free(name):
             count.unknown[_full_name(eqn)] += 1
             if name not in KERNELS:
                 count.add(_bodies(eqn))
@@ -101,19 +99,19 @@ def _full_name(eqn: Any) -> str:
 
 def _bodies(eqn: Any) -> Count:
     count = Count()
-    for body in jaxprs_in_params(eqn.params):
+    for body in jaxprs_in(eqn.params):
         count.add(_walk(body))
     return count
 
 
 def _shards(params: Any) -> int:
-    """On how many devices the body of a shard_map runs, each on its shard."""
+    """The number of devices on which the body of a shard_map runs."""
     axes = params.get("newly_manual_axes", params.get("manual_axes", ()))
     return prod(params["mesh"].shape[axis] for axis in axes)
 
 
 def _cond(eqn: Any) -> Count:
-    """The dearer branch; what any branch does not know."""
+    """The most expensive branch, and the unknown operations of all branches."""
     branches = [_walk(branch.jaxpr) for branch in eqn.params["branches"]]
     unknown: Counter[str] = Counter()
     for branch in branches:
@@ -122,14 +120,14 @@ def _cond(eqn: Any) -> Count:
 
 
 def _while(eqn: Any) -> Count:
-    """Condition and body times the trip count; free where they do nothing that costs."""
-    turn = _walk(eqn.params["cond_jaxpr"].jaxpr)
-    turn.add(_walk(eqn.params["body_jaxpr"].jaxpr))
-    if not turn.products and not turn.unknown:
-        return turn
-    trips = loop_count(eqn)
-    if trips is None:
+    """Condition and body times the trip count; without products it is free."""
+    iteration = _walk(eqn.params["cond_jaxpr"].jaxpr)
+    iteration.add(_walk(eqn.params["body_jaxpr"].jaxpr))
+    if not iteration.products and not iteration.unknown:
+        return iteration
+    times = loop_count(eqn)
+    if times is None:
         return Count(0, Counter({"while": 1}))
     count = Count()
-    count.add(turn, times=trips)
+    count.add(iteration, times=times)
     return count

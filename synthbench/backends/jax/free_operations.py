@@ -1,9 +1,9 @@
-"""Which JAX primitives multiply no matrices and convolve nothing, so that they cost no FLOPs."""
+"""Which JAX primitives contain no matrix product or convolution, and so cost no FLOPs."""
 
 from __future__ import annotations
 
-# What is not here and has no rule is reported as uncounted: Fourier transforms, decompositions,
-# callbacks, foreign calls, hand-written kernels.
+# All other primitives without a rule are reported as uncounted: Fourier transforms,
+# decompositions, callbacks, foreign calls, hand-written kernels.
 FREE = frozenset(
     """
     abs accum_grad_in_ref acos acosh add add_any addupdate after_all all_gather
@@ -31,3 +31,8 @@ FREE = frozenset(
     zeros_like zeta
     """.split()
 )
+
+
+def is_free(operation: str) -> bool:
+    """Whether a primitive is known to cost no FLOPs."""
+    return operation in FREE

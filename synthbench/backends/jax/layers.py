@@ -1,4 +1,4 @@
-"""What stands beside a mixer in a stack, in JAX; see synthbench/models/layers.py."""
+"""The other layers of a stack around a mixer, in JAX; see synthbench/models/layers.py."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from synthbench.models.spec import PositionKind
 
 
 class Norm(Declared):
-    """Layer norm or RMS norm over the channels, in float32 at least."""
+    """Layer norm or RMS norm over the channels, computed in float32 or float64."""
 
     def __init__(self, model: Model, dtype: Any) -> None:
         super().__init__(model.norm_parameters(), dtype)
@@ -72,12 +72,12 @@ class Cross(Declared):
 
 
 def position_bias(table: Array, seq_len: int, causal: bool) -> Array:
-    """What is added to the logits [1,H,L,L], from one bias a bucket and head [BUCKETS,H]."""
+    """Biases to add to logits [1,H,L,L], from a table of buckets and heads [BUCKETS,H]."""
     return jnp.moveaxis(table[buckets(seq_len, causal)], -1, 0)[None]
 
 
 def mean(x: Array, mask: Array | None) -> Array:
-    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    """Mean of X [B,L,d] over the real tokens; zeros if there is none."""
     if mask is None:
         return x.mean(axis=1)
     weights = mask.astype(x.dtype)[..., None]
@@ -85,7 +85,7 @@ def mean(x: Array, mask: Array | None) -> Array:
 
 
 def embed(p: dict[str, Array], tokens: Array, positions: PositionKind) -> Array:
-    """Token ids [B,L] -> X [B,L,d], positions added where they are added to tokens."""
+    """Token ids [B,L] -> X [B,L,d], plus position embeddings if the model has them."""
     x = p["embedding"][tokens]
     L = tokens.shape[1]
     if positions == "learned":

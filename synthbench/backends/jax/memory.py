@@ -8,13 +8,13 @@ from synthbench.backends.base import MemoryPlan
 
 
 def plan(compiled: Any) -> MemoryPlan | None:
-    """Read the plan of a compiled function; None where the back end makes none.
+    """XLA's plan for a compiled function; None if its back end makes none.
 
-    `peak_bytes` is arguments + outputs + temporaries - what outputs share with donated arguments,
-    `temporary_bytes` the same without the arguments: what one step adds. The temporaries are one
-    arena for their highest level, so the sum is an upper bound where the outputs are written late.
-    XLA's own field for the peak is not read: on the CPU (jaxlib 0.10.2) it leaves the temporaries
-    out. Constants embedded in the program are in no field.
+    `peak_bytes` is arguments + outputs + temporaries - what outputs share with donated arguments.
+    `temporary_bytes` is the same without the arguments: what one step adds. The temporaries share
+    one arena of the size of their peak, so the sum is an upper bound if the outputs are written
+    late. XLA's own field for the peak is not used: on a CPU (jaxlib 0.10.2) it does not include the
+    temporaries. No field includes constants embedded in the program.
     """
     analysis = compiled.memory_analysis()
     if analysis is None:

@@ -1,4 +1,4 @@
-"""Kernels of one operation in JAX: what the device gives at best, and what dispatch costs."""
+"""Single operations in JAX: the best rate of a device, and the time of dispatch."""
 
 from __future__ import annotations
 
@@ -9,56 +9,61 @@ import jax
 import jax.numpy as jnp
 
 from synthbench.backends.jax.module import DTYPES
-from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.placement import find_device
+from synthbench.backends.jax.precision import full_precision
 
 
 class JaxOperation:
-    """One compiled operation on held arrays; see `Kernel` in backends/base.py.
+    """One compiled operation on arrays that exist already; see `Kernel` in backends/base.py.
 
-    Where `recycles` is set, the last array is given away, and replaced by the result.
+    With `donates_last`, the result takes the memory of the last array and replaces it.
     """
 
     def __init__(
-        self, function: Callable[..., jax.Array], dtype: str, arrays: list[Any], recycles: bool
+        self, function: Callable[..., jax.Array], dtype: str, arrays: list[Any], donates_last: bool
     ) -> None:
-        self.dtype, self.arrays, self.recycles = dtype, arrays, recycles
-        donated = (len(arrays) - 1,) if recycles else ()
+        self.dtype, self.arrays, self.donates_last = dtype, arrays, donates_last
+        donated = (len(arrays) - 1,) if donates_last else ()
         program = jax.jit(function, donate_argnums=donated, keep_unused=True)
-        with precision(dtype):
+        with full_precision(dtype):
             self.executable = program.lower(*arrays).compile()
 
     def __call__(self) -> Any:
-        """Start the operation; returns its result."""
-        with precision(self.dtype):
+        """Start the operation and return its result."""
+        with full_precision(self.dtype):
             produced = self.executable(*self.arrays)
-        if self.recycles:
+        if self.donates_last:
             self.arrays[-1] = produced
         return produced
 
     def wait(self, produced: Any) -> None:
-        """Block until the result is there."""
+        """Block until the result is complete."""
         jax.block_until_ready(produced)
 
 
-def matrix_product(dtype: str, device: jax.Device, size: int) -> JaxOperation:
-    """A [size,size] times [size,size] product into memory that is there already."""
-    with precision(dtype), jax.default_device(device):
+def matrix_product(dtype: str, device: str, size: int) -> JaxOperation:
+    """A [size,size] by [size,size] product into memory that is allocated already."""
+    with full_precision(dtype), jax.default_device(find_device(device)):
         keys = jax.random.split(jax.random.key(0))
         a, b = (jax.random.uniform(key, (size, size)).astype(DTYPES[dtype]) for key in keys)
         out = jnp.zeros_like(a)
-    return JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], recycles=True)
+    return JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], donates_last=True)
 
 
-def copy(dtype: str, device: jax.Device, elements: int) -> JaxOperation:
-    """A copy of `elements` values, times a number so that it is made, into memory as above."""
-    with precision(dtype), jax.default_device(device):
+def copy(dtype: str, device: str, elements: int) -> JaxOperation:
+    """A copy of `elements` values into memory that is allocated already.
+
+    The values are multiplied by one, or XLA would leave the copy out.
+    """
+    with full_precision(dtype), jax.default_device(find_device(device)):
         source = jnp.ones(elements, DTYPES[dtype])
         target, one = jnp.zeros_like(source), jnp.ones((), DTYPES[dtype])
-    return JaxOperation(lambda x, one, out: x * one, dtype, [source, one, target], recycles=True)
+    arrays = [source, one, target]
+    return JaxOperation(lambda x, one, out: x * one, dtype, arrays, donates_last=True)
 
 
-def smallest_step(device: jax.Device) -> JaxOperation:
+def smallest_step(device: str) -> JaxOperation:
     """One addition to one number."""
-    with jax.default_device(device):
+    with jax.default_device(find_device(device)):
         x = jnp.zeros((), jnp.float32)
-    return JaxOperation(lambda x: x + 1, "float32", [x], recycles=False)
+    return JaxOperation(lambda x: x + 1, "float32", [x], donates_last=False)

@@ -24,7 +24,9 @@ from synthbench.backends.jax.layers import (
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
@@ -42,7 +44,7 @@ class Bare(nnx.Module):
 
 
 class Block(nnx.Module):
-    """x + mixer(norm(x)), then cross attention where there is a source, then the feed-forward."""
+    """x + mixer(norm(x)), then cross attention if there is a source, then the feed-forward."""
 
     def __init__(self, model: Model, stack: Stack, form: str, dtype: Any) -> None:
         self.mixer_norm = Norm(model, dtype)
@@ -62,15 +64,15 @@ class Block(nnx.Module):
         source: Array | None,
         source_mask: Array | None,
     ) -> Array:
-        given = {} if bias is None else {"position_bias": bias}
-        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **given)
+        options = {} if bias is None else {"position_bias": bias}
+        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **options)
         if source is not None:
             x = x + self.cross(self.cross_norm(x), source, source_mask)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class Blocks(Declared):
-    """A stack X [B,L,d] -> X [B,L,d], its final norm included; it may hold `others` beside."""
+    """A stack X [B,L,d] -> X [B,L,d] with its final norm; `others` are further parameters."""
 
     def __init__(
         self,
@@ -92,7 +94,7 @@ class Blocks(Declared):
         source: Array | None = None,
         source_mask: Array | None = None,
     ) -> Array:
-        """The blocks, one after the other, and the final norm."""
+        """The blocks in order, then the final norm."""
         table = self.tensors().get("relative_bias")
         bias = None if table is None else position_bias(table, x.shape[1], self.causal)
         for block in self.blocks:
@@ -102,7 +104,7 @@ class Blocks(Declared):
 
 
 class OneStack(Blocks):
-    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding; a classifier's [B,labels]."""
+    """Tokens [B,L] -> logits [B,L,vocabulary] by the embedding, or [B,labels] of a classifier."""
 
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
         (stack,) = model.stacks
@@ -139,7 +141,7 @@ class TwoStacks(Declared):
 
 
 def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
-    """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
+    """A module (inputs, padding_mask) -> outputs, whose parameters have no values yet."""
     model.check()
     kinds: dict[int, type[Any]] = {0: Bare, 1: OneStack, 2: TwoStacks}
     built: nnx.Module = kinds[len(model.stacks)](model, form, dtype)
@@ -148,16 +150,19 @@ def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module:
     """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+    declared = mixer.parameters(sizes)
     if type(mixer).jax is not Mixer.jax:
         built = mixer.jax(sizes)
         if isinstance(built, nnx.Module):
             return built
         function = built
     elif mixer.name in MIXERS:
+        if isinstance(mixer, Attention):
+            mixer = with_functions(mixer, sizes, "jax")
         function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
     else:
         raise UnsupportedError(f"{mixer.name} has no jax(); it cannot run in JAX")
-    return MixerModule(mixer.parameters(sizes), function, dtype)
+    return MixerModule(declared, function, dtype)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:
@@ -168,7 +173,10 @@ def form_of(mixer: Mixer, form: str) -> str | None:
 
 
 def cross_entropy(outputs: Array, targets: Array, padding_mask: Array | None) -> Array:
-    """Mean over the targets that are real tokens (the last of the mask), in float32 at least."""
+    """Mean over the targets that are real tokens, in float32 or float64.
+
+    The padding mask may be longer than the targets: its last columns belong to them.
+    """
     wide = outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
     losses = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
     if padding_mask is None or targets.ndim == 1:

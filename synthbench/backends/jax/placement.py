@@ -1,14 +1,29 @@
-"""Where the program being traced will run."""
+"""JAX's devices, and the platform that a program is being traced for."""
 
 from __future__ import annotations
 
 import jax
 
 
-def platform() -> str:
-    """cpu or cuda (or another of JAX's): of the default device, else of the first one.
+def cuda_devices() -> list[jax.Device]:
+    """The CUDA devices that JAX finds; empty if its CUDA plug-in is not installed."""
+    try:
+        return jax.devices("cuda")
+    except RuntimeError:
+        return []
 
-    Code that places arrays elsewhere says so with `jax.default_device` around the tracing.
+
+def find_device(device: str) -> jax.Device:
+    """The JAX device for cpu, cuda or cuda:N."""
+    if device == "cpu":
+        return jax.devices("cpu")[0]
+    return cuda_devices()[int(device.partition(":")[2] or 0)]
+
+
+def platform() -> str:
+    """The platform of the default device, or else of the first one: cpu, cuda or another.
+
+    Code that runs on another device must trace inside `jax.default_device`.
     """
     device = jax.config.jax_default_device  # type: ignore[attr-defined]
     if device is None:

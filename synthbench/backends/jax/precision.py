@@ -1,16 +1,20 @@
-"""float64 where it is asked for, and float32 products in full float32."""
+"""float64 for cells that use it, float32 products in full float32, and JAX's settings."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import jax
 
+from synthbench.backends.jax.private_api import platform_version
+
 
 @contextmanager
-def precision(dtype: str) -> Iterator[None]:
-    """Trace and run with float64 allowed, or with no TF32 in float32 products."""
+def full_precision(dtype: str = "float32") -> Iterator[None]:
+    """In this block, trace and run with float64 enabled, or without TF32 in float32 products."""
     if dtype == "float64":
         with jax.enable_x64(True):
             yield
@@ -19,3 +23,17 @@ def precision(dtype: str) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def numerics() -> dict[str, Any]:
+    """Threads, matmul precision and TF32 as cells use them, and what the build supports."""
+    with full_precision():
+        products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+    return {
+        "threads": len(os.sched_getaffinity(0)),
+        "float32_matmul_precision": products,
+        "tf32": products != "highest",
+        "platform": jax.default_backend(),
+        "platform_version": platform_version(),
+        "xla_flags": os.environ.get("XLA_FLAGS"),
+    }

@@ -13,7 +13,7 @@ from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import named_parameters, split
-from synthbench.backends.jax.precision import precision
+from synthbench.backends.jax.precision import full_precision
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
 
@@ -22,8 +22,8 @@ class JaxStep:
     """A built step on one batch; see `Step` in backends/base.py.
 
     The module is split once: the program takes and returns plain lists of arrays, so that no step
-    pays for walking the module in Python. `counted` is the same model in its reference form, of
-    shapes only, where `module` is in another.
+    spends time walking the module in Python. `reference` builds the same model in its reference
+    form, whose FLOPs are reported; None if the module itself is to be counted.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class JaxStep:
         targets: jax.Array,
         padding_mask: jax.Array | None,
         form: str | None = None,
-        counted: nnx.Module | None = None,
+        reference: Callable[[], nnx.Module] | None = None,
     ) -> None:
         if setting.compile == "eager":
             raise UnsupportedError(
@@ -52,16 +52,15 @@ class JaxStep:
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
         self.optimizer_state = adam().init(self.parameters) if self.train else ()
-        self.gradient_bytes = 0  # they live inside the program
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
 
         self.function = program(module, self.train)
-        self.counted = self.function if counted is None else program(counted, self.train)
+        self.reference = reference
         self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
         self.executable: Any = None
 
     def named_values(self) -> dict[str, Any]:
-        """Parameters and constants as they stand, by declared name."""
+        """The current parameters and constants by declared name."""
         trained = jax.tree.unflatten(self.treedef, self.parameters)
         constants = jax.tree.unflatten(self.constants_treedef, self.constants)
         return named_parameters(trained) | named_parameters(constants)
@@ -72,43 +71,51 @@ class JaxStep:
         return total_bytes(self.optimizer_state)
 
     @property
-    def arguments(self) -> tuple[Any, ...]:
-        """What the program is called with."""
+    def gradient_bytes(self) -> int:
+        """None are left after a step: gradients are temporaries of the program."""
+        return 0
+
+    @property
+    def _arguments(self) -> tuple[Any, ...]:
+        """The arguments of the compiled program."""
         if not self.train:
             return self.parameters, self.constants, self.inputs, self.padding_mask
         batch = self.inputs, self.targets, self.padding_mask
         return self.parameters, self.optimizer_state, self.constants, *batch
 
     def compile(self) -> None:
-        """Trace, lower and compile for this batch's shapes."""
-        with precision(self.setting.dtype), jax.default_device(self.inputs.device):
-            self.executable = self.program.lower(*self.arguments).compile()
+        """Trace, lower and compile for the shapes of this batch."""
+        with full_precision(self.setting.dtype), jax.default_device(self.inputs.device):
+            self.executable = self.program.lower(*self._arguments).compile()
 
     def __call__(self) -> Any:
-        """Outputs of a forward step; the loss and the whole new state of a train step."""
+        """Outputs of a forward step; the loss and the new state of a train step."""
         if self.executable is None:
             self.compile()
-        with precision(self.setting.dtype):
-            produced = self.executable(*self.arguments)
+        with full_precision(self.setting.dtype):
+            produced = self.executable(*self._arguments)
         if self.train:
             _, self.parameters, self.optimizer_state = produced
         return produced
 
     def wait(self, produced: Any) -> None:
-        """Block until every array of `produced` is there."""
+        """Block until every array of `produced` is complete."""
         jax.block_until_ready(produced)
 
     def predict_memory(self) -> MemoryPlan | None:
-        """XLA's memory analysis, which is there as soon as the program is compiled."""
+        """XLA's memory analysis, available as soon as the program is compiled."""
         return self.memory_plan()
 
     def traced_flops(self) -> TracedFlops:
-        """A walk over the jaxpr of the step in its reference form, which no form is charged beyond.
+        """A walk over the jaxpr of the step; only shapes are traced, nothing is allocated.
 
-        Only shapes are traced: nothing is allocated.
+        For built-in mixers this counts the reference form, whichever form is timed.
         """
-        with precision(self.setting.dtype):
-            return flops.trace(self.counted, *self.arguments)
+        function = self.function
+        with full_precision(self.setting.dtype):
+            if self.reference is not None:
+                function = program(self.reference(), self.train)
+            return flops.trace(function, *self._arguments)
 
     def compiler_flops(self) -> float | None:
         """XLA's cost analysis."""
@@ -119,7 +126,7 @@ class JaxStep:
         return None if self.executable is None else memory.plan(self.executable)
 
     def reset_device_peak(self) -> None:
-        """Nothing: XLA's allocator keeps one peak, that of the process."""
+        """Do nothing: XLA's allocator has one peak for the whole process."""
 
     def device_peak_bytes(self) -> int | None:
         """Peak of the device's allocator in this process; None on a CPU."""
@@ -133,7 +140,7 @@ def adam() -> Any:
 
 
 def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
-    """A step as a function of lists of arrays: what `JaxStep.arguments` holds."""
+    """A step as a function of lists of arrays; its arguments are those of `JaxStep`."""
     graph, *states = split(module)
     treedef, constants_treedef = (jax.tree.structure(state) for state in states)
 
@@ -165,6 +172,6 @@ def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
     return train_step if train else forward
 
 
-def total_bytes(tree: Any) -> int:
-    """Bytes of all arrays of a tree."""
-    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(tree))
+def total_bytes(values: Any) -> int:
+    """Bytes of all arrays in a tree."""
+    return sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(values))

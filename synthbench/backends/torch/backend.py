@@ -1,4 +1,4 @@
-"""PyTorch behind the protocol of backends/base.py."""
+"""The protocol `Backend` of backends/base.py in PyTorch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from synthbench.models.outputs import require_output
 
 __all__ = [
     "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
-    "numerics", "predict_memory", "require_device", "set_threads", "smallest_step",
+    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
     "train", "version",
 ]  # fmt: skip
 
@@ -31,12 +31,12 @@ name = "torch"
 
 
 def version() -> str:
-    """PyTorch's version, build tag included."""
+    """PyTorch's version with its build tag."""
     return torch.__version__
 
 
 def devices() -> list[DeviceInfo]:
-    """The CPU, and each CUDA device PyTorch sees."""
+    """The CPU, and each CUDA device that PyTorch finds."""
     found = [DeviceInfo("cpu", f"{torch.get_num_threads()} threads")]
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
@@ -46,10 +46,10 @@ def devices() -> list[DeviceInfo]:
 
 
 def require_device(device: str) -> None:
-    """Raise FrameworkMissingError unless PyTorch sees the device."""
-    seen = devices()
+    """Raise FrameworkMissingError unless PyTorch finds the device."""
+    found = devices()
     index = device.partition(":")[2] or "0"
-    if device != "cpu" and f"cuda:{index}" not in [info.name for info in seen]:
+    if device != "cpu" and f"cuda:{index}" not in [info.name for info in found]:
         build = torch.version.cuda
         advice = (
             "install a CUDA build of torch (pip install torch) and an NVIDIA driver"
@@ -57,13 +57,13 @@ def require_device(device: str) -> None:
             else f"this build is for CUDA {build}: check the driver with nvidia-smi"
         )
         raise FrameworkMissingError(
-            f"torch {version()} has no device {device!r}; it sees "
-            f"{', '.join(info.name for info in seen)}; {advice}"
+            f"torch {version()} has no device {device!r}; it finds "
+            f"{', '.join(info.name for info in found)}; {advice}"
         )
 
 
 def set_threads(threads: int) -> None:
-    """Bound the threads of one operation."""
+    """Limit the threads of one operation."""
     torch.set_num_threads(threads)
 
 
@@ -81,13 +81,14 @@ def build(
     """Build the model with these start values and a step of `mode` on `batch`."""
     module = load_model(model, start, setting)
     form = form_of(model.mixer, setting.form)
-    # A plug-in's own module may need values to run.
-    own = None if form is None else partial(reference_step, model, setting, mode, batch)
-    return TorchStep(module, mode, setting, *to_tensors(batch, setting), form, own)
+    reference = None
+    if form is not None:  # a plug-in's own module may need values to run
+        reference = partial(reference_step, model, setting, mode, batch)
+    return TorchStep(module, mode, setting, *to_device(batch, setting), form, reference)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
-    """The module of a model, holding the start values."""
+    """The module of a model with these start values."""
     full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_model(model, setting.form, dtype=dtype, device=device)
@@ -95,7 +96,7 @@ def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn
     return module
 
 
-def to_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
+def to_device(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
     """Inputs, targets and padding mask on the device."""
     device = torch.device(setting.device)
     inputs = from_array(batch.inputs).to(device)
@@ -106,12 +107,12 @@ def to_tensors(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor |
     return inputs, targets, None if mask is None else from_array(mask).to(device)
 
 
-def to_numpy(tensor: Tensor) -> Array:
-    """A tensor as an array, bfloat16 widened to float32."""
-    tensor = tensor.detach().cpu()
-    if tensor.dtype == torch.bfloat16:
-        tensor = tensor.float()
-    array: Array = tensor.numpy()
+def to_numpy(x: Tensor) -> Array:
+    """A NumPy array of the values; bfloat16 becomes float32."""
+    x = x.detach().cpu()
+    if x.dtype == torch.bfloat16:
+        x = x.float()
+    array: Array = x.numpy()
     return array
 
 
@@ -125,7 +126,7 @@ def apply(
     padding_mask: Array | None = None,
     causal: bool = False,
 ) -> Array:
-    """Y [B,L,d] of a bare mixer."""
+    """Y [B,L,d] of a mixer alone."""
     full_precision()
     dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
     module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
@@ -138,11 +139,11 @@ def apply(
 
 
 def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
-    """Outputs of the second of two forward passes, as a forward step makes them."""
+    """Outputs of a forward step: of its second call, which may use weights kept by the first."""
     module = load_model(model, start, setting)
-    step = TorchStep(module, "forward", setting, *to_tensors(batch, setting))
+    step = TorchStep(module, "forward", setting, *to_device(batch, setting))
     step.compile()
-    step()  # what it keeps for the next call is there
+    step()
     return to_numpy(step())
 
 
@@ -152,12 +153,12 @@ def gradients(
     """Outputs, loss and gradients of one batch at the start values."""
     module = load_model(model, start, setting)
     function = compiled(module) if setting.compile == "compiled" else module
-    inputs, targets, mask = to_tensors(batch, setting)
+    inputs, targets, mask = to_device(batch, setting)
     outputs = function(inputs, mask)
     shape = (*batch.targets.shape, model.classes)
     require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
     loss = cross_entropy(outputs, targets, mask)
-    if loss.requires_grad:  # not for a mixer without parameters
+    if loss.requires_grad:  # False for a mixer without parameters
         loss.backward()
     found = {
         name: to_numpy(torch.zeros_like(p) if p.grad is None else p.grad)
@@ -170,11 +171,11 @@ def gradients(
 def train(
     model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
 ) -> Trained:
-    """Adam steps on `batches`, in turn."""
+    """One Adam step per batch, in order."""
     module = load_model(model, start, setting)
-    step = TorchStep(module, "train", setting, *to_tensors(batches[0], setting))
+    step = TorchStep(module, "train", setting, *to_device(batches[0], setting))
     losses = []
     for batch in batches:
-        step.inputs, step.targets, step.padding_mask = to_tensors(batch, setting)
+        step.inputs, step.targets, step.padding_mask = to_device(batch, setting)
         losses.append(float(step()))
-    return Trained(losses, {n: to_numpy(t).copy() for n, t in named_tensors(module).items()})
+    return Trained(losses, {name: to_numpy(x).copy() for name, x in step.named_values().items()})

@@ -1,8 +1,8 @@
-"""Multiply-accumulates of each traced ATen operation that contracts, as handles for fvcore.
+"""Multiply-accumulates of each ATen operation that contracts, as handles for fvcore.
 
 A handle takes the inputs and outputs of one node of a traced graph and returns a count. fvcore's
 own handles are not used: its matmul ignores a batch that only the second operand has, its einsum
-counts a path that torch does not take, and scaled_dot_product_attention has none.
+counts a path that torch does not use, and it has none for scaled_dot_product_attention.
 """
 
 from __future__ import annotations
@@ -37,27 +37,27 @@ def summed_batch_product(inputs: Values, outputs: Values) -> int:
 
 
 def inner(inputs: Values, outputs: Values) -> int:
-    """torch.inner: the last axes contracted; with a scalar it only scales."""
+    """torch.inner: contracts the last axes; with a scalar it only scales."""
     left, right = _shape(inputs[0]), _shape(inputs[1])
     return prod(_shape(outputs[0])) * left[-1] if left and right else 0
 
 
 def tensordot(inputs: Values, outputs: Values) -> int:
-    """The axes listed for the left operand contracted; with none it is an outer product."""
+    """torch.tensordot: contracts the axes listed for the left operand, or none (outer product)."""
     left = _shape(inputs[0])
     return prod(_shape(outputs[0])) * prod(left[axis] for axis in _integers(inputs[2]))
 
 
 def convolution(inputs: Values, outputs: Values) -> int:
-    """_convolution: weight [out, in / groups, ..] at every output position, padding included.
+    """_convolution: weight [out, in / groups, ..] at every output position, with padding.
 
-    A transposed one applies its weight [in, out / groups, ..] at every input position.
+    A transposed convolution applies its weight [in, out / groups, ..] at every input position.
     """
     return _convolution(inputs, outputs, transposed=bool(inputs[6].toIValue()))
 
 
 def convolution_mode(inputs: Values, outputs: Values) -> int:
-    """The same with padding "same" or "valid"; never transposed."""
+    """_convolution_mode: padding "same" or "valid", never transposed."""
     return _convolution(inputs, outputs, transposed=False)
 
 
@@ -69,13 +69,13 @@ def _convolution(inputs: Values, outputs: Values, *, transposed: bool) -> int:
 
 
 def attention(inputs: Values, outputs: Values) -> int:
-    """scaled_dot_product_attention: query by keys, then weights by values; masks change nothing."""
+    """scaled_dot_product_attention: query by keys, then weights by values, masked or not."""
     query, key, out = _shape(inputs[0]), _shape(inputs[1]), _shape(outputs[0])
     return prod(out[:-1]) * key[-2] * (query[-1] + out[-1])
 
 
 def einsum(inputs: Values, outputs: Values) -> int:
-    """einsum, contracted pair by pair in the order torch takes."""
+    """einsum, contracted in pairs in torch's order."""
     shapes = [_shape(value) for value in inputs[1].node().inputs()]
     path = _integers(inputs[2]) if len(inputs) > 2 else []
     return einsum_products(inputs[0].toIValue(), shapes, path)
@@ -84,11 +84,12 @@ def einsum(inputs: Values, outputs: Values) -> int:
 def einsum_products(
     equation: str, shapes: Sequence[Sequence[int]], path: Sequence[int] = ()
 ) -> int:
-    """Multiply-accumulates of an einsum, its operands contracted two by two.
+    """Multiply-accumulates of an einsum whose operands are contracted in pairs.
 
-    `path` is torch's: positions of each pair, the result appended; from left to right where it is
-    empty. An index that only one of the two has and nothing later needs is summed out before. A
-    pair that contracts nothing and is no outer product is multiplied elementwise, which is free.
+    `path` is torch's: the positions of each pair, whose result is appended; if empty, pairs go from
+    left to right. An index that only one of the two operands has, and that nothing later needs, is
+    summed out first. A pair that contracts nothing and is not an outer product is multiplied
+    elementwise, which is free.
     """
     terms, arrow, out = equation.replace(" ", "").partition("->")
     operands = [_labels(t, len(s)) for t, s in zip(terms.split(","), shapes, strict=True)]
@@ -118,7 +119,7 @@ def einsum_products(
 
 
 def _labels(term: str, rank: int) -> list[str]:
-    """One label an axis; those under an ellipsis are numbered from the right, to broadcast."""
+    """One label per axis; axes under an ellipsis are numbered from the right, to broadcast."""
     head, dots, tail = term.partition("...")
     hidden = rank - len(head) - len(tail) if dots else 0
     return [*head, *(f"...{n}" for n in range(hidden, 0, -1)), *tail]

@@ -1,8 +1,9 @@
-"""Matrix products on a CPU by the faster of the two libraries that PyTorch holds.
+"""Matrix products on a CPU, by the faster of the two libraries that PyTorch includes.
 
-PyTorch multiplies float32 matrices with MKL, which leaves the widest vectors of processors that are
-not Intel's unused; oneDNN, which torch.compile takes for linear layers, uses them: up to twice as
-fast. Which of them it is here is measured once in a process, before the first large product.
+PyTorch multiplies float32 matrices with MKL, which does not use the widest vector instructions of
+processors that Intel did not make. oneDNN, which torch.compile uses for linear layers, does: it is
+up to twice as fast there. Which library is faster here is measured once per process, before the
+first large product.
 """
 
 from __future__ import annotations
@@ -14,32 +15,37 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import _disable_current_modes
 
 from synthbench.backends.kernel_record import record_kernel, threshold
+from synthbench.backends.torch.private_api import (
+    has_linear_pointwise,
+    is_fake,
+    linear_pointwise,
+    without_modes,
+)
+from synthbench.errors import UnsupportedError
 
 ONEDNN = "oneDNN products"
-# From so many multiplications on, as products of fewer take no longer than the way to oneDNN.
+# The least number of multiplications: a smaller product costs less than the call of oneDNN.
 LEAST = 2**20
-# A batch of products is copied together: worth it where each of its results sums over many.
+# The results for a batch are copied into one tensor: worth it if each sums this many products.
 LEAST_SUMMED_OF_BATCH = 256
-# How much faster it is to be, measured on square matrices of this side.
-WORTH_IT = 1.2
+# How many times as fast oneDNN must be to be used, measured on square matrices of size SIDE.
+LEAST_SPEEDUP = 1.2
 SIDE, REPETITIONS = 512, 5
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
     """`left @ right` with its gradients: [..,m,k] [..,k,n], or [..,k] [k,n]."""
-    if not _may(left, right):  # tensors that hold nothing go this way too, as those they stand for
+    if not _onednn_applies(left, right):  # the same for tensors without values: same memory
         return left @ right
     made: Tensor = _Product.apply(left, right)  # type: ignore[no-untyped-call]
     return made
 
 
 def multiply(left: Tensor, right: Tensor) -> Tensor:
-    """`product` where no gradient is asked for."""
-    if not _may(left, right) or left.is_meta or isinstance(left, FakeTensor):
+    """`product` without gradients."""
+    if not _onednn_applies(left, right) or left.is_meta or is_fake(left):
         return left @ right
     if right.ndim == 2 and left.ndim > 2:
         return multiply(left.flatten(0, -2), right).unflatten(0, left.shape[:-1])
@@ -84,14 +90,14 @@ class _Product(torch.autograd.Function):
 
 
 def fast(x: Tensor) -> bool:
-    """Whether products of such tensors are oneDNN's where they are large."""
+    """Whether large products of tensors like x are computed by oneDNN."""
     if x.device.type == "cuda" or x.dtype != torch.float32 or torch.compiler.is_compiling():
         return False
     return onednn_is_faster()
 
 
-def _may(left: Tensor, right: Tensor) -> bool:
-    """Whether oneDNN may have a product of these."""
+def _onednn_applies(left: Tensor, right: Tensor) -> bool:
+    """Whether oneDNN may compute this product, if it is large."""
     if left.dtype != right.dtype or (right.ndim != 2 and left.shape[:-2] != right.shape[:-2]):
         return False
     return left.numel() > 0 and right.numel() > 0 and fast(left)
@@ -100,15 +106,19 @@ def _may(left: Tensor, right: Tensor) -> bool:
 @cache
 def onednn_is_faster() -> bool:
     """Whether oneDNN multiplies float32 matrices faster than MKL on this processor."""
-    if not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+    try:  # a mode may count operations, or leave tensors without values
+        modes_off = without_modes()
+    except UnsupportedError:
         return False
-    with torch.no_grad(), _disable_current_modes():  # one may count, or hold no values
+    with torch.no_grad(), modes_off:
+        if not has_linear_pointwise():
+            return False
         a, b = torch.ones(SIDE, SIDE), torch.ones(SIDE, SIDE)
-        return _best(lambda: a @ b) > WORTH_IT * _best(lambda: _onednn(a, b))
+        return _best(lambda: a @ b) > LEAST_SPEEDUP * _best(lambda: _onednn(a, b))
 
 
 def _best(make: Callable[[], Tensor]) -> float:
-    """The shortest time of it in seconds."""
+    """The shortest time of several calls, in seconds."""
     make()
     times = []
     for _ in range(REPETITIONS):
@@ -121,19 +131,16 @@ def _best(make: Callable[[], Tensor]) -> float:
 def _onednn(left: Tensor, right: Tensor) -> Tensor:
     """[m,k] times [k,n]."""
     if left.stride(-1) != 1 and right.shape[1] < left.shape[0]:
-        # The left matrix as it lies, not transposed: more than twice as fast where n is small.
+        # Reads the left matrix as it is stored: more than twice as fast if n is small.
         return _linear(right.mT.contiguous(), left.mT).mT
     return _linear(left, right)
 
 
 def _linear(left: Tensor, right: Tensor) -> Tensor:
-    """Matrices that lie with gaps take oneDNN a thousand times as long."""
-    made: Tensor = torch.ops.mkldnn._linear_pointwise(
-        _dense(left), _dense(right).mT, None, "none", [], ""
-    )
-    return made
+    """[m,k] times [k,n] without gaps in memory: with gaps oneDNN is a thousand times slower."""
+    return linear_pointwise(_dense(left), _dense(right))
 
 
 def _dense(x: Tensor) -> Tensor:
-    """A matrix whose rows, or columns, follow each other."""
+    """The matrix with its rows, or its columns, next to each other in memory."""
     return x if x.is_contiguous() or x.mT.is_contiguous() else x.contiguous()

@@ -1,6 +1,6 @@
-"""FLOPs of ATen operations that torch's FlopCounterMode counts as 0, or wrongly.
+"""FLOPs of ATen operations that torch's FlopCounterMode counts as 0 or wrongly.
 
-A formula takes an operation's arguments, tensors given by their shapes.
+A formula takes an operation's arguments, with shapes in place of tensors.
 """
 
 from __future__ import annotations
@@ -9,8 +9,9 @@ from collections.abc import Callable
 from math import prod
 from typing import Any
 
-import torch
 from torch.utils.flop_counter import sdpa_backward_flop_count, sdpa_flop_count
+
+from synthbench.backends.torch.private_api import aten_operation
 
 Shape = tuple[int, ...]
 
@@ -41,9 +42,9 @@ def _convolution_backward(
     output_mask: tuple[bool, bool, bool],
     **_: Any,
 ) -> int:
-    """Each gradient asked for, of the image and of the weight, costs what the forward pass cost.
+    """The gradients of the image and of the weight, if needed, each cost as much as the forward.
 
-    torch's own formula takes the weight's gradient for a dense one, `groups` times too much.
+    torch's own formula ignores the groups in the weight's gradient: `groups` times too much.
     """
     positions = prod((image if transposed else gradient)[2:])
     forward = 2 * image[0] * prod(weight) * positions
@@ -62,18 +63,23 @@ def _add_batch_product(start: Shape, left: Shape, right: Shape, *_: Any, **__: A
     return 2 * prod(left) * right[-1]
 
 
-aten = torch.ops.aten
+BY_NAME: dict[str, Callable[..., int]] = {
+    "convolution_backward": _convolution_backward,
+    "_scaled_dot_product_flash_attention_for_cpu": _attention,
+    "_scaled_dot_product_flash_attention_for_cpu_backward": _attention_backward,
+    "dot": _matrix_vector,
+    "vdot": _matrix_vector,
+    "mv": _matrix_vector,
+    "addmv": _add_matrix_vector,
+    "addmv_": _add_matrix_vector,
+    "addbmm": _add_batch_product,
+    "addbmm_": _add_batch_product,
+    "addmm_": _add_batch_product,
+    "baddbmm_": _add_batch_product,
+}
+# An operation that this version of PyTorch does not have cannot be met.
 FORMULAS: dict[Any, Callable[..., int]] = {
-    aten.convolution_backward: _convolution_backward,
-    aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    aten._scaled_dot_product_flash_attention_for_cpu_backward: _attention_backward,
-    aten.dot: _matrix_vector,
-    aten.vdot: _matrix_vector,
-    aten.mv: _matrix_vector,
-    aten.addmv: _add_matrix_vector,
-    aten.addmv_: _add_matrix_vector,
-    aten.addbmm: _add_batch_product,
-    aten.addbmm_: _add_batch_product,
-    aten.addmm_: _add_batch_product,
-    aten.baddbmm_: _add_batch_product,
+    operation: formula
+    for name, formula in BY_NAME.items()
+    if (operation := aten_operation(name)) is not None
 }

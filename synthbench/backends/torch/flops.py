@@ -1,7 +1,7 @@
 """FLOPs of a PyTorch program, 2 for each multiply-accumulate of a matrix product or convolution.
 
-A forward pass is traced and counted by fvcore with this package's handles; a training step is run
-under torch's own FlopCounterMode, with formulas for what it misses.
+fvcore traces a forward pass and counts it with this package's handles. A training step runs under
+torch's own FlopCounterMode, with formulas for the operations that it does not count.
 """
 
 from __future__ import annotations
@@ -15,23 +15,28 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten, tree_leaves, tree_unflatten
 from torch.utils.flop_counter import FlopCounterMode
 
 from synthbench.backends.base import TracedFlops
 from synthbench.backends.torch.contractions import HANDLES
 from synthbench.backends.torch.flop_formulas import FORMULAS
 from synthbench.backends.torch.free_operations import is_free
+from synthbench.backends.torch.private_api import (
+    TorchDispatchMode,
+    hooks_of,
+    tree_flatten,
+    tree_leaves,
+    tree_unflatten,
+)
 
 
 def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
-    """Count one forward pass of `module(*args)` by tracing it; the module is left as it was.
+    """Count one forward pass of `module(*args)` by tracing it; the module does not change.
 
-    Products whose result reaches no output are not counted. `uncounted` holds operations that no
-    rule covers and that are not known to be free.
+    Products that no output depends on are not counted. `uncounted` lists the operations that no
+    handle covers and that are not known to be free.
     """
-    module = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+    module = getattr(module, "_orig_mod", module)  # the module that torch.compile wraps
     leaves, structure = tree_flatten(args)
     with _quiet(), _no_fast_path(), torch.no_grad(), _unchanged(module, leaves):
         from fvcore.nn import FlopCountAnalysis
@@ -52,10 +57,10 @@ def trace_forward(module: nn.Module, args: tuple[Any, ...]) -> TracedFlops:
 def trace_step(step: Callable[[], object]) -> TracedFlops:
     """Count what one call of `step` runs (forward, backward, optimizer).
 
-    The step is run once, eagerly where it is compiled, and changes what it changes. A fused
-    attention's backward counts five products, as torch counts it: it makes the weights again. An
-    einsum that torch runs as an elementwise product (all that it contracts has size 1) is free.
-    `uncounted` as in `trace_forward`.
+    The step runs once, eagerly even if it is compiled, with all its effects. The backward pass of a
+    fused attention counts five products, as in torch: it recomputes the weights. An einsum that
+    torch runs as an elementwise product (it contracts only axes of size 1) is free. `uncounted` is
+    as in `trace_forward`.
     """
     counter = FlopCounterMode(display=False, custom_mapping=FORMULAS)
     with _eager(), _no_fast_path(), _Operations() as run, counter:
@@ -71,25 +76,25 @@ def trace_step(step: Callable[[], object]) -> TracedFlops:
 
 
 class _Call(nn.Module):
-    """The traced call: tensors come in as inputs, everything else of `args` is fixed."""
+    """The traced call: tensors in `args` are its inputs, everything else in `args` is fixed."""
 
     def __init__(self, module: nn.Module, leaves: list[Any], structure: Any) -> None:
         super().__init__()
         self.module = module
         self.fixed = [None if _is_tensor(x) else x for x in leaves]
-        self.places = [n for n, x in enumerate(leaves) if _is_tensor(x)]
+        self.positions = [n for n, x in enumerate(leaves) if _is_tensor(x)]
         self.structure = structure
 
     def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
         leaves = list(self.fixed)
-        for place, tensor in zip(self.places, tensors, strict=True):
-            leaves[place] = tensor
+        for position, tensor in zip(self.positions, tensors, strict=True):
+            leaves[position] = tensor
         produced = self.module(*tree_unflatten(leaves, self.structure))
         return tuple(x for x in tree_leaves(produced) if _is_tensor(x))
 
 
 class _Operations(TorchDispatchMode):
-    """Counts the operations that really run, each by packet and `namespace::name`."""
+    """Counts the operations that run, by packet and `namespace::name`."""
 
     supports_higher_order_operators = True
 
@@ -106,17 +111,17 @@ class _Operations(TorchDispatchMode):
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Hide what torch.jit says of tracing and of itself: the trace is only counted, never run."""
+    """Hide torch.jit's warnings of tracing: the trace is only counted, never run."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", category=torch.jit._trace.TracerWarning)
+        warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
         warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
         yield
 
 
 @contextmanager
 def _eager() -> Iterator[None]:
-    """Run what torch.compile made as plain operations, which a counter can see."""
-    if "torch._dynamo" not in sys.modules:  # importing it takes long, and nothing is compiled
+    """In this block, functions compiled by torch.compile run eagerly, so that they are counted."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and importing it takes long
         yield
         return
     with torch.compiler.set_stance("force_eager"), warnings.catch_warnings():
@@ -126,7 +131,7 @@ def _eager() -> Iterator[None]:
 
 @contextmanager
 def _no_fast_path() -> Iterator[None]:
-    """Have torch's own attention layers run as products, not as one opaque kernel of theirs."""
+    """In this block, torch's attention layers run as products, not as one kernel."""
     before = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
@@ -137,24 +142,20 @@ def _no_fast_path() -> Iterator[None]:
 
 @contextmanager
 def _unchanged(module: nn.Module, leaves: list[Any]) -> Iterator[None]:
-    """Put back what a forward pass moves: hooks, random state, statistics of batch norms."""
+    """Restore what a forward pass changes: hooks, random state, statistics of batch norms."""
     tensors = [x for x in leaves if _is_tensor(x)] + list(module.parameters())
     devices = sorted({x.device.index for x in tensors if x.device.type == "cuda"})
-    norms = [m for m in module.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
+    norms = [m for m in module.modules() if getattr(m, "track_running_stats", False)]
     statistics = [(b, b.clone()) for m in norms if m.training for b in m.buffers(recurse=False)]
-    hooks = [
-        (table, set(table))
-        for each in module.modules()
-        for table in (each._forward_hooks, each._forward_pre_hooks)
-    ]
+    hooks = [(table, set(table)) for each in module.modules() for table in hooks_of(each)]
     try:
         with torch.random.fork_rng(devices=devices):
             yield
     finally:
         for buffer, before in statistics:
             buffer.copy_(before)
-        for table, kept in hooks:  # fvcore leaves its own behind when a forward pass raises
-            for added in set(table) - kept:
+        for table, known in hooks:  # fvcore does not remove its own if a forward pass raises
+            for added in set(table) - known:
                 del table[added]
 
 

@@ -1,10 +1,10 @@
-"""Which ATen operations multiply no matrices and convolve nothing, so that they cost no FLOPs."""
+"""Which ATen operations contain no matrix product or convolution, and so cost no FLOPs."""
 
 from __future__ import annotations
 
 import torch
 
-# Beside what ATen itself tags as pointwise or declares as a view. What is in neither place is
+# In addition to what ATen tags as pointwise or declares as a view. All other operations are
 # reported as uncounted: Fourier transforms, recurrent cells, decompositions, distances, custom
 # kernels.
 FREE = frozenset(
@@ -71,7 +71,7 @@ FREE_NAMESPACES = frozenset({"prim", "prims", "profiler"})
 
 
 def is_free(operation: str) -> bool:
-    """Whether an operation (`aten::name`, in place or not) is known to contract nothing."""
+    """Whether an operation (`aten::name`, in place or not) is known to cost no FLOPs."""
     namespace, _, name = operation.partition("::")
     if namespace in FREE_NAMESPACES:
         # Python and scripted functions hide what they do.

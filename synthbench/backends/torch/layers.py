@@ -1,8 +1,6 @@
-"""What stands beside a mixer in a stack, in PyTorch; see synthbench/models/layers.py."""
+"""The other layers of a stack around a mixer, in PyTorch; see synthbench/models/layers.py."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,12 +18,15 @@ from synthbench.models.model import Model
 from synthbench.models.positions import buckets, sinusoids
 from synthbench.models.spec import PositionKind
 
+Dtype = torch.dtype | None
+Device = torch.device | str | None
+
 
 class Norm(Declared):
-    """Layer norm or RMS norm over the channels, in float32 at least."""
+    """Layer norm or RMS norm over the channels, computed in float32 or float64."""
 
-    def __init__(self, model: Model, **factory: Any) -> None:
-        super().__init__(model.norm_parameters(), **factory)
+    def __init__(self, model: Model, dtype: Dtype = None, device: Device = None) -> None:
+        super().__init__(model.norm_parameters(), dtype=dtype, device=device)
         self.kind = model.spec.norm
 
     def forward(self, x: Tensor) -> Tensor:
@@ -38,8 +39,8 @@ class Norm(Declared):
 class FeedForward(Declared):
     """relu(X up + up_bias) down + down_bias."""
 
-    def __init__(self, model: Model, **factory: Any) -> None:
-        super().__init__(model.feed_forward_parameters(), **factory)
+    def __init__(self, model: Model, dtype: Dtype = None, device: Device = None) -> None:
+        super().__init__(model.feed_forward_parameters(), dtype=dtype, device=device)
 
     def forward(self, x: Tensor) -> Tensor:
         p = self.tensors()
@@ -53,8 +54,8 @@ class FeedForward(Declared):
 class Cross(Declared):
     """X [B,T,d] attends to source [B,S,d] by dot product."""
 
-    def __init__(self, cross: CrossAttention, **factory: Any) -> None:
-        super().__init__(cross.parameters(), **factory)
+    def __init__(self, cross: CrossAttention, dtype: Dtype = None, device: Device = None) -> None:
+        super().__init__(cross.parameters(), dtype=dtype, device=device)
 
     def forward(self, x: Tensor, source: Tensor, source_mask: Tensor | None) -> Tensor:
         p = self.tensors()
@@ -67,13 +68,13 @@ class Cross(Declared):
 
 
 def position_bias(table: Tensor, seq_len: int, causal: bool) -> Tensor:
-    """What is added to the logits [1,H,L,L], from one bias a bucket and head [BUCKETS,H]."""
+    """Biases to add to logits [1,H,L,L], from a table of buckets and heads [BUCKETS,H]."""
     index = torch.as_tensor(buckets(int(seq_len), causal), device=table.device)
     return table[index].movedim(-1, 0)[None]
 
 
 def mean(x: Tensor, mask: Tensor | None) -> Tensor:
-    """Mean of X [B,L,d] over the real tokens; zeros where there is none."""
+    """Mean of X [B,L,d] over the real tokens; zeros if there is none."""
     if mask is None:
         return x.mean(dim=1)
     weights = mask.to(x.dtype)[..., None]
@@ -81,7 +82,7 @@ def mean(x: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def embed(p: dict[str, Tensor], tokens: Tensor, positions: PositionKind) -> Tensor:
-    """Token ids [B,L] -> X [B,L,d], positions added where they are added to tokens."""
+    """Token ids [B,L] -> X [B,L,d], plus position embeddings if the model has them."""
     x = p["embedding"][tokens]
     L = tokens.shape[1]
     if positions == "learned":

@@ -1,4 +1,4 @@
-"""What one step of a PyTorch program adds to memory, from the life of every storage it makes."""
+"""What one step of a PyTorch program adds to memory, from the lifetime of each storage."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
-from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from synthbench.backends.base import MemoryPlan
+from synthbench.backends.torch.private_api import (
+    TorchDispatchMode,
+    storage_address,
+    storage_reference,
+    tree_leaves,
+)
+
+OpOverload = type(torch.ops.aten.clone.default)
 
 
 def plan(step: Callable[[], object], *, resident_bytes: int = 0) -> MemoryPlan:
-    """Run `step` once and follow its storages: `temporary_bytes` is the most they held together.
+    """Run `step` once and follow its storages: `temporary_bytes` is their largest total.
 
-    `resident_bytes` (parameters, optimizer state, batch: what was there before) is added to make
-    `peak_bytes`. Run one step before, so that state an optimizer makes in its first step counts
-    among the residents. A storage counts once however many views it has, from the operation that
-    returns it until its last user lets go; what autograd saves counts while it is saved. Scratch
-    that a kernel takes and gives back inside one operation is not seen, nor is what an allocator
-    adds. A step on the "meta" device is followed without allocating anything.
+    `peak_bytes` also includes `resident_bytes`: parameters, optimizer state and batch, which were
+    allocated before. Run one step before this one, so that the state that an optimizer creates in
+    its first step counts as resident. A storage counts once, however many views it has, from the
+    operation that returns it until it is freed; so do tensors that autograd saves. Not included:
+    scratch memory that a kernel allocates and frees within one operation, and what an allocator
+    adds. A step on the "meta" device allocates nothing and is followed all the same.
     """
-    gc.collect()  # a cycle left by earlier work must not end, and free bytes, within this step
+    gc.collect()  # garbage of earlier work must not be freed within this step
     with _Storages() as storages:
         step()
     return MemoryPlan(
@@ -35,44 +40,44 @@ def plan(step: Callable[[], object], *, resident_bytes: int = 0) -> MemoryPlan:
 
 
 class _Storages(TorchDispatchMode):
-    """The storages that operations made while this mode was on: bytes held now and at most."""
+    """The storages that operations created in this mode: bytes allocated now, and at the peak."""
 
     supports_higher_order_operators = True
 
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.made: dict[int, tuple[StorageWeakRef, int]] = {}
-        self.held = 0  # may include storages that died since the last sweep
+        self.created: dict[int, tuple[Any, int]] = {}  # address -> weak reference, bytes
+        self.allocated = 0  # may include storages freed since the last `_remove_freed`
         self.peak = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
-        if isinstance(func, torch._ops.OpOverload) and func.namespace != "prim":
-            with self:  # in inference mode composite operations arrive whole
+        if isinstance(func, OpOverload) and func.namespace != "prim":
+            with self:  # inference mode passes composite operations without splitting them
                 parts = func.decompose(*args, **kwargs)
             if parts is not NotImplemented:
                 return parts
-        # torch.tensor(..) hands lift_fresh what it has just made, out of sight of any mode.
-        given = () if func is torch.ops.aten.lift_fresh.default else (args, kwargs)
-        there = {storage._cdata for storage in _storages(given)}
+        # torch.tensor(..) passes lift_fresh a tensor that no mode saw being created.
+        inputs = () if func is torch.ops.aten.lift_fresh.default else (args, kwargs)
+        existing = {storage_address(storage) for storage in _storages(inputs)}
         produced = func(*args, **kwargs)
         for storage in _storages(produced):
-            reference = StorageWeakRef(storage)
-            known = self.made.get(reference.cdata)
-            if known is not None or reference.cdata not in there:
+            reference = storage_reference(storage)
+            known = self.created.get(reference.cdata)
+            if known is not None or reference.cdata not in existing:
                 size = storage.nbytes()
-                self.held += size - (known[1] if known is not None else 0)
-                self.made[reference.cdata] = (reference, size)
-        if self.held > self.peak:
-            self._sweep()
-            self.peak = max(self.peak, self.held)
+                self.allocated += size - (known[1] if known is not None else 0)
+                self.created[reference.cdata] = (reference, size)
+        if self.allocated > self.peak:
+            self._remove_freed()
+            self.peak = max(self.peak, self.allocated)
         return produced
 
-    def _sweep(self) -> None:
-        for address, (reference, size) in list(self.made.items()):
+    def _remove_freed(self) -> None:
+        for address, (reference, size) in list(self.created.items()):
             if reference.expired():
-                del self.made[address]
-                self.held -= size
+                del self.created[address]
+                self.allocated -= size
 
 
 def _storages(tree: Any) -> Iterator[torch.UntypedStorage]:

@@ -1,4 +1,4 @@
-"""Kernels of one operation in PyTorch: what the device gives at best, and what dispatch costs."""
+"""Single operations in PyTorch: the best rate of a device, and the time of dispatch."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from synthbench.backends.torch.precision import full_precision
 
 
 class TorchOperation:
-    """One operation on held tensors; see `Kernel` in backends/base.py."""
+    """One operation on tensors that exist already; see `Kernel` in backends/base.py."""
 
     def __init__(self, function: Callable[[], Tensor], device: str) -> None:
         self.function = function
         self.device = torch.device(device)
 
     def __call__(self) -> Tensor:
-        """Start the operation; returns its result."""
+        """Start the operation and return its result."""
         with torch.no_grad():
             return self.function()
 
     def wait(self, produced: object) -> None:
-        """Block until the device has done everything asked of it."""
+        """Block until the device has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
 
 def matrix_product(dtype: str, device: str, size: int) -> TorchOperation:
-    """A [size,size] times [size,size] product, by the faster library where there are two."""
+    """A [size,size] by [size,size] product, by the faster library where there are two."""
     full_precision()
     a = torch.rand(size, size, device=device).to(DTYPES[dtype])
     b = torch.rand(size, size, device=device).to(DTYPES[dtype])
@@ -42,7 +42,7 @@ def matrix_product(dtype: str, device: str, size: int) -> TorchOperation:
 
 
 def copy(dtype: str, device: str, elements: int) -> TorchOperation:
-    """A copy of `elements` values into memory that is there already."""
+    """A copy of `elements` values into memory that is allocated already."""
     source = torch.ones(elements, dtype=DTYPES[dtype], device=device)
     target = torch.zeros_like(source)
     return TorchOperation(lambda: target.copy_(source), device)

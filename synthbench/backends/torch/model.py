@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from synthbench.backends.base import choose_form, resolve_form
 from synthbench.backends.torch.layers import (
     Cross,
+    Device,
+    Dtype,
     FeedForward,
     Norm,
     embed,
@@ -23,7 +25,9 @@ from synthbench.backends.torch.layers import (
 from synthbench.backends.torch.mixers.catalog import MIXERS
 from synthbench.backends.torch.module import Declared, MixerModule
 from synthbench.errors import UnsupportedError
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
+from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
 
@@ -31,10 +35,10 @@ from synthbench.models.model import Model, Stack
 class Bare(nn.Module):
     """X [B,L,d] -> Y [B,L,d], the mixer alone."""
 
-    def __init__(self, model: Model, form: str, **factory: Any) -> None:
+    def __init__(self, model: Model, form: str, dtype: Dtype = None, device: Device = None) -> None:
         super().__init__()
         self.causal = bool(model.causal)
-        self.mixer = build_mixer(model.mixer, model.sizes, form, **factory)
+        self.mixer = build_mixer(model.mixer, model.sizes, form, dtype=dtype, device=device)
 
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         y: Tensor = self.mixer(x, padding_mask, self.causal)
@@ -42,17 +46,19 @@ class Bare(nn.Module):
 
 
 class Block(nn.Module):
-    """x + mixer(norm(x)), then cross attention where there is a source, then the feed-forward."""
+    """x + mixer(norm(x)), then cross attention if there is a source, then the feed-forward."""
 
-    def __init__(self, model: Model, stack: Stack, form: str, **factory: Any) -> None:
+    def __init__(
+        self, model: Model, stack: Stack, form: str, dtype: Dtype = None, device: Device = None
+    ) -> None:
         super().__init__()
-        self.mixer_norm = Norm(model, **factory)
-        self.mixer = build_mixer(model.mixer, model.sizes, form, **factory)
+        self.mixer_norm = Norm(model, dtype, device)
+        self.mixer = build_mixer(model.mixer, model.sizes, form, dtype=dtype, device=device)
         if stack.cross:
-            self.cross_norm = Norm(model, **factory)
-            self.cross = Cross(model.cross, **factory)
-        self.feed_forward_norm = Norm(model, **factory)
-        self.feed_forward = FeedForward(model, **factory)
+            self.cross_norm = Norm(model, dtype, device)
+            self.cross = Cross(model.cross, dtype, device)
+        self.feed_forward_norm = Norm(model, dtype, device)
+        self.feed_forward = FeedForward(model, dtype, device)
 
     def forward(
         self,
@@ -63,30 +69,31 @@ class Block(nn.Module):
         source: Tensor | None,
         source_mask: Tensor | None,
     ) -> Tensor:
-        given = {} if bias is None else {"position_bias": bias}
-        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **given)
+        options = {} if bias is None else {"position_bias": bias}
+        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **options)
         if source is not None:
             x = x + self.cross(self.cross_norm(x), source, source_mask)
         return x + self.feed_forward(self.feed_forward_norm(x))
 
 
 class Blocks(Declared):
-    """A stack X [B,L,d] -> X [B,L,d], its final norm included; it may hold `others` beside."""
+    """A stack X [B,L,d] -> X [B,L,d] with its final norm; `others` are further parameters."""
 
     def __init__(
         self,
         model: Model,
         stack: Stack,
         form: str,
+        dtype: Dtype = None,
+        device: Device = None,
         others: Mapping[str, Parameter] = MappingProxyType({}),
-        **factory: Any,
     ) -> None:
-        super().__init__({**others, **model.bias_parameters()}, **factory)
+        super().__init__({**others, **model.bias_parameters()}, dtype=dtype, device=device)
         self.causal = stack.causal
         self.blocks = nn.ModuleList(
-            Block(model, stack, form, **factory) for _ in range(model.layers)
+            Block(model, stack, form, dtype, device) for _ in range(model.layers)
         )
-        self.final_norm = Norm(model, **factory)
+        self.final_norm = Norm(model, dtype, device)
 
     def run(
         self,
@@ -95,7 +102,7 @@ class Blocks(Declared):
         source: Tensor | None = None,
         source_mask: Tensor | None = None,
     ) -> Tensor:
-        """The blocks, one after the other, and the final norm."""
+        """The blocks in order, then the final norm."""
         table = self.tensors().get("relative_bias")
         bias = None if table is None else position_bias(table, x.shape[1], self.causal)
         for block in self.blocks:
@@ -105,12 +112,12 @@ class Blocks(Declared):
 
 
 class OneStack(Blocks):
-    """Tokens [B,L] -> logits [B,L,vocabulary], tied to the embedding; a classifier's [B,labels]."""
+    """Tokens [B,L] -> logits [B,L,vocabulary] by the embedding, or [B,labels] of a classifier."""
 
-    def __init__(self, model: Model, form: str, **factory: Any) -> None:
+    def __init__(self, model: Model, form: str, dtype: Dtype = None, device: Device = None) -> None:
         (stack,) = model.stacks
         others = model.embedding_parameters() | model.label_parameters()
-        super().__init__(model, stack, form, others, **factory)
+        super().__init__(model, stack, form, dtype, device, others)
         self.position_kind = model.spec.positions
 
     def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
@@ -124,13 +131,13 @@ class OneStack(Blocks):
 class TwoStacks(Declared):
     """Source and target tokens [B, L + T] -> logits [B,T,vocabulary], one embedding for both."""
 
-    def __init__(self, model: Model, form: str, **factory: Any) -> None:
-        super().__init__(model.embedding_parameters(), **factory)
+    def __init__(self, model: Model, form: str, dtype: Dtype = None, device: Device = None) -> None:
+        super().__init__(model.embedding_parameters(), dtype=dtype, device=device)
         self.split = model.split
         self.position_kind = model.spec.positions
         encoder, decoder = model.stacks
-        self.encoder = Blocks(model, encoder, form, **factory)
-        self.decoder = Blocks(model, decoder, form, **factory)
+        self.encoder = Blocks(model, encoder, form, dtype, device)
+        self.decoder = Blocks(model, decoder, form, dtype, device)
 
     def forward(self, tokens: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         p = self.tensors()
@@ -141,25 +148,29 @@ class TwoStacks(Declared):
         return target @ p["embedding"].T
 
 
-def build_model(model: Model, form: str, **factory: Any) -> nn.Module:
-    """A module of inputs, padding_mask -> outputs, its parameters not yet filled."""
+def build_model(model: Model, form: str, dtype: Dtype = None, device: Device = None) -> nn.Module:
+    """A module (inputs, padding_mask) -> outputs, whose parameters have no values yet."""
     model.check()
-    kinds: dict[int, type[nn.Module]] = {0: Bare, 1: OneStack, 2: TwoStacks}
-    return kinds[len(model.stacks)](model, form, **factory)
+    kinds: dict[int, type[Any]] = {0: Bare, 1: OneStack, 2: TwoStacks}
+    built: nn.Module = kinds[len(model.stacks)](model, form, dtype, device)
+    return built
 
 
 def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Module:
     """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+    declared = mixer.parameters(sizes)
     if type(mixer).torch is not Mixer.torch:
         built = mixer.torch(sizes)
         if isinstance(built, nn.Module):
             return built.to(**factory)
         function = built
     elif mixer.name in MIXERS:
+        if isinstance(mixer, Attention):
+            mixer = with_functions(mixer, sizes, "torch")
         function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
     else:
         raise UnsupportedError(f"{mixer.name} has no torch(); it cannot run in PyTorch")
-    return MixerModule(mixer.parameters(sizes), function, **factory)
+    return MixerModule(declared, function, **factory)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:
@@ -170,7 +181,10 @@ def form_of(mixer: Mixer, form: str) -> str | None:
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor, padding_mask: Tensor | None) -> Tensor:
-    """Mean over the targets that are real tokens (the last of the mask), in float32 at least."""
+    """Mean over the targets that are real tokens, in float32 or float64.
+
+    The padding mask may be longer than the targets: its last columns belong to them.
+    """
     wide = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
     losses = F.cross_entropy(wide.flatten(0, -2), targets.flatten(), reduction="none")
     if padding_mask is None or targets.ndim == 1:

@@ -1,4 +1,4 @@
-"""float32 products in full float32, and how PyTorch computes as it stands."""
+"""float32 products in full float32, and the settings that PyTorch computes with."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 
 
 def full_precision() -> None:
-    """No TF32 in float32 products and convolutions; PyTorch allows it in convolutions by itself."""
-    with warnings.catch_warnings():  # newer versions prefer another spelling of the same
+    """Turn TF32 off in float32 products and convolutions; by default convolutions use it."""
+    with warnings.catch_warnings():  # newer versions prefer another name of the same setting
         warnings.simplefilter("ignore")
         torch.backends.cuda.matmul.allow_tf32 = False
         torch.backends.cudnn.allow_tf32 = False
 
 
 def numerics() -> dict[str, Any]:
-    """Threads, matmul precision and TF32 as cells have them, and what the build is made for."""
+    """Threads, matmul precision and TF32 as cells use them, and what the build supports."""
     full_precision()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

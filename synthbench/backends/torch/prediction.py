@@ -1,4 +1,4 @@
-"""Memory of a step of PyTorch from shapes alone: the step is taken on tensors that hold nothing."""
+"""The memory of a step in PyTorch, predicted by running it on tensors without values."""
 
 from __future__ import annotations
 
@@ -8,34 +8,33 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 
 from synthbench.backends.base import Batch, MemoryPlan, Setting
 from synthbench.backends.torch.model import build_model, form_of
 from synthbench.backends.torch.module import DTYPES, from_array
+from synthbench.backends.torch.private_api import fake_tensors
 from synthbench.backends.torch.step import TorchStep
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 
 
 def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:
-    """The storages of an eager step, followed through one step; nothing is allocated.
+    """The storages of one eager step; nothing is allocated.
 
-    None when compiled: a fused program holds fewer. Raises whatever a mixer raises that needs
-    values to run.
+    None if compiled: a fused program needs fewer. Raises what a mixer raises that cannot run
+    without values.
     """
     if setting.compile == "compiled":
         return None
     try:
         with _DeviceIndependent():
-            if torch.device(setting.device).type != "cpu":  # fused forms choose by the device
+            if torch.device(setting.device).type != "cpu":  # fused forms check the device
                 raise _DeviceMattersError
             return _plan(model, setting, mode, batch, torch.device("meta"))
     except (_DeviceMattersError, RuntimeError):
-        # Ten times as slow, but it takes the kernels of the device, and knows every operation.
-        # Constants that a mixer makes from arrays of its own are no fake tensors.
-        with FakeTensorMode(allow_non_fake_inputs=True):
+        # Ten times slower than "meta", but with the kernels of the device and for all operations.
+        with fake_tensors():
             return _plan(model, setting, mode, batch, torch.device(setting.device))
 
 
@@ -45,15 +44,15 @@ def _plan(
     step = empty_step(model, setting, mode, batch, device)
     if not step.train or step.constant_count:
         with torch.no_grad():
-            step.module(step.inputs, step.padding_mask)  # it makes what is kept between calls
+            step.module(step.inputs, step.padding_mask)  # fills the cache of weights
     return step.memory_plan()
 
 
 def reference_step(model: Model, setting: Setting, mode: str, batch: Batch) -> TorchStep:
-    """An eager step of the reference form on tensors that hold nothing: its FLOPs are the mixer's.
+    """An eager step of the reference form on tensors without values, to count its FLOPs.
 
-    What the kernels of a fused form do more (padded heads, weights made twice) or less (what a
-    causal mask hides) is left to its speed.
+    A fused form may do more (padded heads, weights recomputed) or less (masked keys left out): that
+    shows in its time, not in its FLOPs.
     """
     plain = replace(setting, form="reference", compile="eager")
     return empty_step(model, plain, mode, batch, torch.device("meta"))
@@ -62,19 +61,19 @@ def reference_step(model: Model, setting: Setting, mode: str, batch: Batch) -> T
 def empty_step(
     model: Model, setting: Setting, mode: str, batch: Batch, device: torch.device
 ) -> TorchStep:
-    """A step whose tensors have shapes and no values; Adam's state is there."""
+    """A step whose tensors, including Adam's state, have shapes but no values."""
     dtype = DTYPES[setting.dtype]
     module = build_model(model, setting.form, dtype=dtype, device=device)
     form = form_of(model.mixer, setting.form)
     step = TorchStep(module, mode, setting, *_empty(batch, dtype, device), form)
     if step.optimizer is not None:
-        made: Any = _MadeAdam(module)
-        step.optimizer = made
+        optimizer: Any = _EmptyAdam(module)
+        step.optimizer = optimizer
     return step
 
 
-class _MadeAdam:
-    """Adam after its first step: its state is there, and its fused step takes nothing more."""
+class _EmptyAdam:
+    """Adam after its first step: it has state, and its fused step allocates nothing."""
 
     def __init__(self, module: nn.Module) -> None:
         self.state = {
@@ -87,15 +86,15 @@ class _MadeAdam:
         }
 
     def step(self) -> None:
-        """Nothing that memory would show."""
+        """Do nothing: the update allocates nothing."""
 
 
 class _DeviceMattersError(Exception):
-    """An operation whose kernel, and so its memory, depends on the device."""
+    """The kernel of an operation, and so its memory, depends on the device."""
 
 
 class _DeviceIndependent(TorchFunctionMode):
-    """Ends a step at the first operation that chooses its kernel by the device."""
+    """Ends a step at the first operation whose kernel depends on the device."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is F.scaled_dot_product_attention:
@@ -106,7 +105,7 @@ class _DeviceIndependent(TorchFunctionMode):
 def _empty(
     batch: Batch, dtype: torch.dtype, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Inputs, targets and padding mask of a batch's shapes and a cell's type."""
+    """Inputs, targets and padding mask with the shapes of a batch, without values."""
 
     def like(array: Array) -> Tensor:
         own = from_array(array[:0]).dtype

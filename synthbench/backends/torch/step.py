@@ -15,11 +15,16 @@ from synthbench.backends.torch import flops, memory
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import cross_entropy
+from synthbench.backends.torch.module import named_tensors
 from synthbench.models.training import ADAM
 
 
 class TorchStep:
-    """A built step on one batch; see `Step` in backends/base.py."""
+    """A built step on one batch; see `Step` in backends/base.py.
+
+    `reference` builds the same step in its reference form, whose FLOPs are reported; None if the
+    module itself is to be counted.
+    """
 
     def __init__(
         self,
@@ -34,7 +39,7 @@ class TorchStep:
     ) -> None:
         self.module = module
         self.form = form
-        self.reference = reference  # makes the step whose FLOPs are the mixer's
+        self.reference = reference
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
@@ -44,25 +49,18 @@ class TorchStep:
         self.parameter_count = sum(p.numel() for p in trained)
         self.constant_count = sum(b.numel() for b in module.buffers())
         self.parameter_bytes = total_bytes([*trained, *module.buffers()])
-        # fused: one kernel a parameter, as XLA makes of optax.adam; eager torch's fastest Adam
-        self.optimizer = (
-            torch.optim.Adam(
-                trained,
-                lr=ADAM.learning_rate,
-                betas=(ADAM.b1, ADAM.b2),
-                eps=ADAM.epsilon,
-                fused=True,
-            )
-            if self.train and trained
-            else None
-        )
+        self.optimizer = adam(trained) if self.train and trained else None
         self.batch_bytes = total_bytes(
             [t for t in (inputs, targets if self.train else None, padding_mask) if t is not None]
         )
 
+    def named_values(self) -> dict[str, Tensor]:
+        """The current parameters and constants by declared name."""
+        return named_tensors(self.module)
+
     @property
     def optimizer_bytes(self) -> int:
-        """Bytes of Adam's moments and step counts, made in the first step."""
+        """Bytes of Adam's moments and step counts, which the first step creates."""
         if self.optimizer is None:
             return 0
         states = self.optimizer.state.values()
@@ -70,8 +68,7 @@ class TorchStep:
 
     @property
     def gradient_bytes(self) -> int:
-        """Bytes of the gradients of the last step, held until the next one drops them, and of
-        weights kept between calls."""
+        """Bytes of the last step's gradients, which the next step frees, and of kept weights."""
         gradients = (p.grad for p in self.module.parameters() if p.grad is not None)
         return total_bytes(gradients) + self.cached_bytes
 
@@ -81,7 +78,7 @@ class TorchStep:
         return cached_bytes([*self.module.parameters(), *self.module.buffers()])
 
     def compile(self) -> None:
-        """Compile by one call where torch.compile is asked for; eager has nothing to compile."""
+        """Compile by one call if the setting is compiled; an eager step does nothing."""
         if self.compiled:
             with _empty_cache():
                 self.function = compiled(self.module)
@@ -103,18 +100,18 @@ class TorchStep:
         return loss.detach()
 
     def wait(self, produced: object) -> None:
-        """Block until the device has done everything asked of it."""
+        """Block until the device has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
     def predict_memory(self) -> MemoryPlan | None:
-        """PyTorch's compiler tells no plan; `predict_memory` of the back end makes one."""
+        """None: PyTorch's compiler has no plan; see `predict_memory` in prediction.py."""
         return None
 
     def traced_flops(self) -> TracedFlops:
         """Forward: fvcore on the module; train: torch's counter on a whole step.
 
-        Of this project's own mixers the reference form is counted, whichever is timed.
+        For built-in mixers this counts the reference form, whichever form is timed.
         """
         step = self if self.reference is None else self.reference()
         if self.train:
@@ -124,22 +121,21 @@ class TorchStep:
         except TypeError:
             if step is self:
                 raise
-            return flops.trace_step(step)  # PyTorch cannot trace a convolution without values
+            return flops.trace_step(step)  # PyTorch cannot trace convolutions on "meta"
 
     def compiler_flops(self) -> float | None:
-        """PyTorch's compiler counts none."""
+        """None: PyTorch's compiler has no count."""
         return None
 
     def memory_plan(self) -> MemoryPlan | None:
-        """Storages a step makes, followed through an eager step; none when compiled."""
+        """The storages of one eager step; None if compiled."""
         if self.compiled:
             return None
-        held = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
-        resident = held + self.cached_bytes
-        return memory.plan(self, resident_bytes=resident)
+        resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
+        return memory.plan(self, resident_bytes=resident + self.cached_bytes)
 
     def reset_device_peak(self) -> None:
-        """Start a new peak on the CUDA allocator."""
+        """Reset the peak of the CUDA allocator."""
         if self.device.type == "cuda":
             torch.cuda.reset_peak_memory_stats(self.device)
 
@@ -150,8 +146,19 @@ class TorchStep:
         return torch.cuda.max_memory_allocated(self.device)
 
 
+def adam(parameters: list[nn.Parameter]) -> torch.optim.Adam:
+    """The optimizer of a train step.
+
+    `fused` is PyTorch's fastest eager Adam: one kernel per parameter, like XLA with optax.adam.
+    """
+    betas = (ADAM.b1, ADAM.b2)
+    return torch.optim.Adam(
+        parameters, lr=ADAM.learning_rate, betas=betas, eps=ADAM.epsilon, fused=True
+    )
+
+
 def compiled(module: nn.Module) -> Callable[..., Tensor]:
-    """The module under torch.compile, but for what it would break."""
+    """The module under torch.compile, except for functions that it cannot compile."""
     blockwise.run_eagerly()
     function: Callable[..., Tensor] = torch.compile(module, dynamic=False)
     return function
@@ -159,7 +166,7 @@ def compiled(module: nn.Module) -> Callable[..., Tensor]:
 
 @contextmanager
 def _empty_cache() -> Iterator[None]:
-    """Have torch.compile start from nothing: what an earlier cell left would hide its cost."""
+    """In this block, torch.compile finds no earlier result, which would hide its cost."""
     names = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
     before = {name: os.environ.get(name) for name in names}
     with tempfile.TemporaryDirectory(prefix="synthbench-", ignore_cleanup_errors=True) as folder:
@@ -173,6 +180,6 @@ def _empty_cache() -> Iterator[None]:
                     os.environ[name] = value
 
 
-def total_bytes(tensors: Iterable[Tensor]) -> int:
-    """Bytes of all elements."""
-    return sum(t.numel() * t.element_size() for t in tensors)
+def total_bytes(values: Iterable[Tensor]) -> int:
+    """Bytes of all tensors."""
+    return sum(t.numel() * t.element_size() for t in values)

@@ -14,7 +14,7 @@ from synthbench.mixers.base import Array
 from synthbench.models.reference import weights
 from synthbench.report.figures.image_files import FONT
 from synthbench.suites.cell import Cell, model_of
-from synthbench.tasks.walks import example
+from synthbench.tasks.data.catalog import splits_of
 
 if TYPE_CHECKING:
     import altair as alt
@@ -29,10 +29,11 @@ LARGEST_MAP = 48  # rows and columns of a heat map, from the first position on
 COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73")  # states, told apart by the colour-blind
 
 
-def weights_of(cell: Cell, states: States) -> Weights:
-    """The weights of every layer on one batch of the model's small task, by state."""
+def weights_of(cell: Cell, states: States, data: str = "walks") -> Weights:
+    """The weights of every layer on one test batch of a data source, by state."""
     model = model_of(cell)
-    inputs, _ = example(model, cell.batch, cell.seq_len, cell.seed, step=-1 % 2**31)
+    split = splits_of(data, model, cell.seq_len, cell.seed)["test"]
+    inputs, _ = split.batch(cell.batch, 0)
     wide = {
         state: {name: array.astype(np.float64) for name, array in parameters.items()}
         for state, parameters in states.items()

@@ -39,20 +39,20 @@ class Executor:
     def start(self, work: Work) -> Mapping[str, str]:
         """Make ready, before anything is written: framework -> why none of its cells can run.
 
-        Raises SynthbenchError where this executor cannot be used at all.
+        Raises SynthbenchError if this executor cannot be used at all.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no start()")
 
     def measure(self, work: Work) -> Iterator[Machine | Record]:
         """Measure every cell of every round that is not done, and yield each record at once.
 
-        Each machine is yielded before its first record, and again whenever more is known of it.
-        What was yielded is stored before the next is asked for.
+        Each machine is yielded before its first record, and again whenever more is known about it.
+        Everything yielded is stored before the next one is requested.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no measure()")
 
     def missing(self) -> Mapping[str, str]:
-        """Framework -> why its cells did not run, as far as that is known by now."""
+        """Framework -> why its cells did not run, as far as known."""
         return {}
 
     def stop(self) -> None:

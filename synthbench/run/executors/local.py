@@ -15,7 +15,7 @@ from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
 
-class Local(Executor):
+class LocalExecutor(Executor):
     """A host process per framework, a child process per cell, rounds over all shards."""
 
     name: ClassVar[str] = "local"
@@ -36,7 +36,8 @@ class Local(Executor):
         pending = self._pending(work)
         environment = runner.environment()
         own = machine_id(environment)
-        known = [c for m in work.machines if m.id == own for c in m.ceilings]
+        known = [*runner.ceilings]
+        known = known or [c for m in work.machines if m.id == own for c in m.ceilings]
         yield Machine(id=own, environment=environment, ceilings=known)
         runner.ceilings = known
         if measure.ceiling:

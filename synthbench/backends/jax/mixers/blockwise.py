@@ -117,7 +117,7 @@ def attend(
     """
     B, H, L, _ = value.shape
     # Examples that share a bias go together: it is read once, and so is its gradient written.
-    table = any(isinstance(t, Bias) for t in terms)
+    table = any(isinstance(t, Bias) and t.batch == 1 for t in terms)
     examples_apart = one_by_one and not table
     turn = "one by one, with a table" if table else "one by one"
     block = block_size(L, TILE_SIZES[turn if one_by_one else "all together"])
@@ -153,12 +153,6 @@ def pick(blocks: Blocks, terms: Terms, place: Any) -> Terms:
         t.having({n: blocks.take(x, place, n in t.per_query) for n, x in t.arrays.items()})
         for t in terms
     )
-
-
-def trained(t: Term) -> dict[str, Array]:
-    """The arrays of a term whose gradient is made."""
-    constant = isinstance(t, Bias) and t.constant
-    return {name: x for name, x in t.arrays.items() if not (constant and name == "table")}
 
 
 def seen(blocks: Blocks, mask: Array | None, place: Any, keys_first: bool) -> Array | None:
@@ -253,12 +247,12 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         d_value = blocks.put(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
         (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
         d_terms = [
-            {n: blocks.put(x, getattr(part, n), place, n in t.per_query) for n, x in made.items()}
+            {n: blocks.put(x, part.arrays[n], place, n in t.per_query) for n, x in made.items()}
             for t, part, made in zip(terms, d_parts, d_terms, strict=True)
         ]
         return d_terms, d_value
 
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), ([trained(t) for t in terms], value))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), ([t.trained for t in terms], value))
     d_terms, d_value = blocks.loop(turn, zeros)
     return (
         tuple(

@@ -17,7 +17,8 @@ from synthbench.backends.jax.mixers import (
     random,
 )
 from synthbench.backends.jax.mixers.numerics import ForwardInputs
-from synthbench.mixers.attention import Component
+from synthbench.mixers.component import Component
+from synthbench.mixers.plugin_component import PluginComponent
 
 LOGITS: dict[str, Callable[[Any, ForwardInputs], Array]] = {
     "dot_product": dot_product.logits,
@@ -36,4 +37,7 @@ LOGITS: dict[str, Callable[[Any, ForwardInputs], Array]] = {
 
 def logits(component: Component, inputs: ForwardInputs) -> Array:
     """S_n(X) [B or 1, H, L, L] of one component."""
+    if isinstance(component, PluginComponent):
+        made: Array = component.make_logits(inputs.p, inputs.x, inputs.padding_mask, inputs.causal)
+        return made.astype(inputs.x.dtype)
     return LOGITS[component.name](component, inputs)

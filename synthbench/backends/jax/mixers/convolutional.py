@@ -1,4 +1,4 @@
-"""Table 8's convolutional functions in JAX; see synthbench/mixers/convolutional.py."""
+"""conv, conv_relu_conv and bottleneck_conv in JAX; see synthbench/mixers/convolutional.py."""
 
 from __future__ import annotations
 
@@ -17,37 +17,31 @@ def conv(component: Conv, inputs: ForwardInputs) -> Array:
 
 def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Array:
     """S = conv2(relu(conv1(X))), the second convolution inside each head [B,H,L,L]."""
-    first = hidden(inputs)
-    B, L, H, k = first.shape
-    second = inputs.p["conv_relu_conv.second"][..., :L]
-    by_head = second.swapaxes(1, 2).reshape(second.shape[0], k, H * L)
-    rows = convolve(first.reshape(B, L, H * k), by_head, inputs.causal, groups=H)
-    rows = rows.reshape(B, L, H, L)
-    return cut_bias(rows, inputs.p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
-
-
-def hidden(inputs: ForwardInputs) -> Array:
-    """relu(conv1(X)) by head [B,L,H,k], zeros at padded positions."""
-    p, first = inputs.p, inputs.p["conv_relu_conv.first"]
-    w, d, H, k = first.shape
-    x = zero_padded(inputs.x, inputs.padding_mask)
-    rows = convolve(x, first.reshape(w, d, H * k), inputs.causal)
-    rows = add_bias(rows.reshape(*rows.shape[:2], H, k), p.get("conv_relu_conv.first_bias"))
-    return zero_padded(jax.nn.relu(rows), inputs.padding_mask)
+    p, L, causal = inputs.p, inputs.x.shape[1], inputs.causal
+    second = p["conv_relu_conv.second"][..., :L]
+    w2, H, k, _ = second.shape
+    hidden = first_convolution("conv_relu_conv", inputs).reshape(-1, L, H * k)
+    by_head = second.swapaxes(1, 2).reshape(w2, k, H * L)
+    rows = convolve(hidden, by_head, causal, groups=H)
+    rows = rows.reshape(*rows.shape[:2], H, L)
+    return cut_bias(rows, p.get("conv_relu_conv.second_bias")).swapaxes(1, 2)
 
 
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Array:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
-    second, bias = inputs.p["bottleneck_conv.second"], inputs.p.get("bottleneck_conv.second_bias")
-    return convolve_to_logits(bottleneck_hidden(inputs), second, bias, inputs.causal)
+    p, hidden = inputs.p, first_convolution("bottleneck_conv", inputs)
+    second, bias = p["bottleneck_conv.second"], p.get("bottleneck_conv.second_bias")
+    return convolve_to_logits(hidden, second, bias, inputs.causal)
 
 
-def bottleneck_hidden(inputs: ForwardInputs) -> Array:
-    """relu(conv1(X)) of a few channels [B,L,width], zeros at padded positions."""
+def first_convolution(name: str, inputs: ForwardInputs) -> Array:
+    """relu(conv1(X)), zero at padded positions: [B,L,c] or, inside each head, [B,L,H,k]."""
+    kernel = inputs.p[f"{name}.first"]
     x = zero_padded(inputs.x, inputs.padding_mask)
-    rows = convolve(x, inputs.p["bottleneck_conv.first"], inputs.causal)
-    rows = add_bias(rows, inputs.p.get("bottleneck_conv.first_bias"))
-    return zero_padded(jax.nn.relu(rows), inputs.padding_mask)
+    hidden = convolve(x, kernel.reshape(*kernel.shape[:2], -1), inputs.causal)
+    hidden = hidden.reshape(*hidden.shape[:2], *kernel.shape[2:])
+    hidden = jax.nn.relu(add_bias(hidden, inputs.p.get(f"{name}.first_bias")))
+    return zero_padded(hidden, inputs.padding_mask)
 
 
 def convolve_to_logits(x: Array, kernel: Array, bias: Array | None, causal: bool) -> Array:

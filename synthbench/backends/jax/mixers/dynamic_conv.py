@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
+from synthbench.backends.jax.mixers.head_convolution import convolve_heads
 from synthbench.backends.jax.mixers.light_conv import output
 from synthbench.backends.jax.mixers.numerics import (
     add_bias,
@@ -13,7 +14,6 @@ from synthbench.backends.jax.mixers.numerics import (
     windows,
     zero_padded,
 )
-from synthbench.backends.jax.mixers.shifted import convolve_heads
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 
@@ -24,13 +24,9 @@ def reference(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """GLU, a depthwise convolution with softmax(U generator) at each position, output."""
+    """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    kernel = softmax(jnp.einsum("bld,dhw->blhw", u, p["generator"]), axis=-1)
-    window = windows(u, mixer.width, causal)  # [B,L,d,K]
-    window = window.reshape(*u.shape[:2], kernel.shape[2], -1, mixer.width)
-    y = jnp.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)
-    return output(p, y)
+    return output(p, by_windows(u, kernels(u, p["generator"]), causal))
 
 
 def fused(
@@ -40,7 +36,18 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same, without the [B,L,d,K] copy of the windows."""
+    """The same; sums of shifts or banded products avoid the windows [B,L,d,K]."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    kernel = softmax(jnp.einsum("bld,dhw->blhw", u, p["generator"]), axis=-1)
-    return output(p, convolve_heads(u, kernel, causal))
+    return output(p, convolve_heads(u, kernels(u, p["generator"]), causal))
+
+
+def kernels(u: Array, generator: Array) -> Array:
+    """softmax(U generator) [B,L,H,K]."""
+    return softmax(jnp.einsum("bld,dhw->blhw", u, generator), axis=-1)
+
+
+def by_windows(u: Array, kernel: Array, causal: bool) -> Array:
+    """U [B,L,d] with kernels [B,L,H,K] -> [B,L,d], from the window [K] of each output."""
+    H, K = kernel.shape[2:]
+    window = windows(u, K, causal).reshape(*u.shape[:2], H, -1, K)
+    return jnp.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)

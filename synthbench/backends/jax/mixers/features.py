@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers import convolutional, factorized_dense
+from synthbench.backends.jax.mixers import components, convolutional, factorized_dense
 from synthbench.backends.jax.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -22,13 +22,16 @@ from synthbench.backends.jax.mixers.numerics import (
     split_heads,
     zero_padded,
 )
-from synthbench.backends.jax.mixers.terms import Bias, Gated, Outer, Pair, Term
+from synthbench.backends.jax.mixers.terms import Bias, Gated, Outer, Pair, Rows, Term
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.mixers.attention import Attention
+from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
 from synthbench.mixers.dense import Dense
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.factorized_random import FactorizedRandom
+from synthbench.mixers.plugin_component import PluginComponent
 from synthbench.mixers.pointwise import Bottleneck, Glu
 from synthbench.mixers.random import FixedRandom, Random
 
@@ -42,7 +45,7 @@ def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
         alpha = inputs.p["alpha"]
         weights = list(softmax(alpha, axis=0).reshape(len(alpha), 1, -1, 1, 1))
     made = [
-        TERMS[component.name](component, inputs, weight)
+        term_of(component, inputs, weight)
         for component, weight in zip(mixer.components, weights, strict=True)
     ]
     if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
@@ -50,6 +53,13 @@ def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
     narrow = [t for t in made if isinstance(t, Pair) and not t.wide]
     others = tuple(t for t in made if not (isinstance(t, Pair) and not t.wide))
     return (join(narrow), *others) if narrow else others
+
+
+def term_of(component: Component, inputs: ForwardInputs, weight: Weight) -> Term:
+    """The term of one component, its weight in a mixture taken in."""
+    if isinstance(component, PluginComponent):
+        return plugin_term(component, inputs, weight)
+    return TERMS[component.name](component, inputs, weight)
 
 
 def join(pairs: list[Pair]) -> Pair:
@@ -169,7 +179,7 @@ def conv(component: Conv, inputs: ForwardInputs, weight: Weight) -> Pair:
 
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)), second^T)."""
-    hidden = convolutional.bottleneck_hidden(inputs)
+    hidden = convolutional.first_convolution("bottleneck_conv", inputs)
     return last_convolution(hidden, "bottleneck_conv.second", inputs, weight)
 
 
@@ -185,7 +195,7 @@ def last_convolution(x: Array, name: str, inputs: ForwardInputs, weight: Weight)
 
 def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weight) -> Pair:
     """(windows of relu(conv1(X)) by head, second^T)."""
-    hidden = convolutional.hidden(inputs)  # [B,L,H,k]
+    hidden = convolutional.first_convolution("conv_relu_conv", inputs)  # [B,L,H,k]
     second, L = inputs.p["conv_relu_conv.second"], inputs.x.shape[1]
     bias = inputs.p.get("conv_relu_conv.second_bias")
     window = side_by_side_windows(hidden, second.shape[0], inputs.causal)  # [B,L,w,H,k]
@@ -193,6 +203,35 @@ def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weigh
     key = second[..., :L].transpose(1, 3, 0, 2).reshape(1, hidden.shape[2], L, -1)
     query, key = biased(query, [(key, None if bias is None else bias[:, :L])])
     return Pair(weighted(query, weight), key, wide=True)
+
+
+def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Term:
+    """Features of a component from outside, else its rows by block, else all of its logits."""
+    p, x, mask = inputs.p, inputs.x, inputs.padding_mask
+    if component.features is not None:
+        query, key = component.make_features(p, x, mask, inputs.causal)
+        query, key = query.astype(x.dtype), key.astype(x.dtype)
+        if key.shape[0] == x.shape[0]:  # a hidden logit has gradient 0, and 0 x NaN is NaN
+            key = heads_first(zero_padded(heads_first(key), mask))
+        return Pair(weighted(query, weight), key)
+    if component.rows is not None:
+        return rows_of(component, inputs, weight)
+    record_kernel(component.whole_kernel)
+    return Bias(components.logits(component, inputs), weight)
+
+
+def rows_of(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Rows:
+    """Rows of a component from outside by block."""
+    own = component.own(inputs.p)
+    return Rows(
+        queries=jnp.arange(inputs.x.shape[1])[None, None, :, None],
+        heads=jnp.arange(component.heads)[None, :, None, None],
+        x=inputs.x[:, None],
+        weight=weight,
+        parameters=tuple(array[None, None, None] for array in own.values()),
+        names=tuple(own),
+        component=component,
+    )
 
 
 TERMS: dict[str, Callable[[Any, ForwardInputs, Weight], Term]] = {

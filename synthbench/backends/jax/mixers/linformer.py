@@ -16,7 +16,7 @@ def reference(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """softmax(Q K'^T / sqrt(k)) V', then output."""
+    """softmax(Q K'^T / sqrt(k)) V', then the output map."""
     L = x.shape[1]
     query = project(x, p["query"])
     key = zero_padded(project(x, p["key"]), padding_mask)
@@ -35,15 +35,17 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same, keys and values projected after compression: r positions of them, not L."""
+    """The same; X is compressed along length before it is projected to keys and values.
+
+    The two commute, and this way r rows are projected instead of L.
+    """
     L = x.shape[1]
-    query = project(x, p["query"])
-    real = zero_padded(x, padding_mask)
-    compressed = jnp.einsum("bmd,mr->brd", real, p["key_projection"][:L])
-    key = project(compressed, p["key"])
+    query, real = project(x, p["query"]), zero_padded(x, padding_mask)
+    for_keys = jnp.einsum("bmd,mr->brd", real, p["key_projection"][:L])
+    for_values = for_keys
     if mixer.value_projection_name != "key_projection":
-        compressed = jnp.einsum("bmd,mr->brd", real, p[mixer.value_projection_name][:L])
-    value = project(compressed, p["value"])
+        for_values = jnp.einsum("bmd,mr->brd", real, p[mixer.value_projection_name][:L])
+    key, value = project(for_keys, p["key"]), project(for_values, p["value"])
     logits = jnp.einsum("blhk,brhk->bhlr", query * query.shape[-1] ** -0.5, key)
     heads = jnp.einsum("bhlr,brhk->blhk", softmax(logits, axis=-1), value)
     return jnp.einsum("blhk,hkd->bld", heads, p["output"])

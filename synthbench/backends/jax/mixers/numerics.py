@@ -1,4 +1,4 @@
-"""What several mixers share: projections, masks, softmax, convolution along length."""
+"""Operations that several mixers use: projections, masks, softmax, convolution along length."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from synthbench.mixers.convolution import padding
 
 
 class ForwardInputs:
-    """What a forward pass is inputs: p, X [B,L,d], padding_mask [B,L], causal."""
+    """Parameters p, X [B,L,d], padding_mask [B,L] and causal of one forward pass."""
 
     def __init__(
         self, p: dict[str, Array], x: Array, padding_mask: Array | None, causal: bool
@@ -19,7 +19,7 @@ class ForwardInputs:
         self._projected: dict[str, Array] = {}
 
     def project(self, name: str) -> Array:
-        """X times the projection `name` [d,H,k], plus its bias if any; made once a pass."""
+        """X times the projection `name` [d,H,k], plus its bias if any; computed once per pass."""
         if name not in self._projected:
             self._projected[name] = project(self.x, self.p[name], self.p.get(f"{name}_bias"))
         return self._projected[name]
@@ -31,7 +31,7 @@ def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def add_bias(x: Array, bias: Array | None) -> Array:
-    """x + bias, or x where there is none."""
+    """x + bias, or x if there is no bias."""
     return x if bias is None else x + bias
 
 
@@ -49,7 +49,7 @@ def zero_padded(x: Array, padding_mask: Array | None) -> Array:
 
 
 def attention_mask(x: Array, padding_mask: Array | None, causal: bool) -> Array | None:
-    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None if every query sees all."""
     L = x.shape[1]
     mask = None
     if causal:
@@ -61,17 +61,31 @@ def attention_mask(x: Array, padding_mask: Array | None, causal: bool) -> Array 
 
 
 def softmax(x: Array, axis: int) -> Array:
-    """Softmax along `axis`, computed in float32 at least."""
+    """Softmax along `axis`, computed in float32 or float64."""
     wide = jnp.promote_types(x.dtype, jnp.float32)
     return jax.nn.softmax(x.astype(wide), axis=axis).astype(x.dtype)
 
 
 def masked_softmax(logits: Array, mask: Array | None) -> Array:
-    """Softmax over the keys; a masked key weighs 0, and a query with no key left is all zeros."""
+    """Softmax over the keys; a masked key has weight 0, so a query with no key is all 0."""
     if mask is None:
         return softmax(logits, axis=-1)
     lowest = jnp.finfo(logits.dtype).min
     return jnp.where(mask, softmax(jnp.where(mask, logits, lowest), axis=-1), 0)
+
+
+def mix(logits: list[Array], alpha: Array | None) -> Array:
+    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
+    mixed = logits[0]
+    if alpha is None:
+        for s in logits[1:]:
+            mixed = mixed + s
+        return mixed
+    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
+    mixed = w[0] * logits[0]
+    for n, s in enumerate(logits[1:], start=1):
+        mixed = mixed + w[n] * s
+    return mixed
 
 
 def glu(x: Array) -> Array:
@@ -81,13 +95,13 @@ def glu(x: Array) -> Array:
 
 
 def windows(x: Array, width: int, causal: bool) -> Array:
-    """X [B,L,d] -> [B,L,d,K], window t holding x[t - P] to x[t - P + K - 1], zeros outside."""
+    """X [B,L,d] -> [B,L,d,K]: window t is x[t - P] to x[t - P + K - 1], with zeros outside."""
     padded = jnp.pad(x, ((0, 0), padding(width, causal), (0, 0)))
     return jnp.stack([padded[:, j : j + x.shape[1]] for j in range(width)], axis=-1)
 
 
 def side_by_side_windows(x: Array, width: int, causal: bool) -> Array:
-    """X [B,L,...] -> [B,L,K,...], the same windows as parts of one row of channels."""
+    """X [B,L,...] -> [B,L,K,...]: the windows of `windows`, positions before channels."""
     outside = [(0, 0)] * (x.ndim - 2)
     padded = jnp.pad(x, ((0, 0), padding(width, causal), *outside))
     return jnp.stack([padded[:, j : j + x.shape[1]] for j in range(width)], axis=2)

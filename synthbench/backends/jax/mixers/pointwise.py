@@ -1,4 +1,4 @@
-"""Table 8's position-wise functions in JAX; see synthbench/mixers/pointwise.py."""
+"""bottleneck and glu in JAX; the equations are in synthbench/mixers/pointwise.py."""
 
 from __future__ import annotations
 
@@ -13,11 +13,17 @@ from synthbench.mixers.pointwise import Bottleneck, Glu
 
 def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Array:
     """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
+    p = inputs.p
+    hidden, weight = bottleneck_hidden(inputs), p["bottleneck.logits"]
+    return rows(hidden, weight, p.get("bottleneck.logits_bias"))
+
+
+def bottleneck_hidden(inputs: ForwardInputs) -> Array:
+    """relu(relu(X down) up), split by heads [B,L,H,k]."""
     p, x = inputs.p, inputs.x
     down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
     up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
-    weight = p["bottleneck.logits"]
-    return rows(split_heads(up, weight.shape[0]), weight, p.get("bottleneck.logits_bias"))
+    return split_heads(up, p["bottleneck.logits"].shape[0])
 
 
 def glu(component: Glu, inputs: ForwardInputs) -> Array:

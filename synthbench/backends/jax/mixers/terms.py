@@ -16,6 +16,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from synthbench.mixers.plugin_component import PluginComponent
+
 
 @dataclass(frozen=True)
 class Term:
@@ -32,6 +34,11 @@ class Term:
     def batch(self) -> int:
         """Of how many examples the logits are: 1 where all share them."""
         return max(x.shape[0] for x in self.arrays.values())
+
+    @property
+    def trained(self) -> dict[str, Array]:
+        """The arrays whose gradient is made."""
+        return self.arrays
 
     def having(self, arrays: Mapping[str, Array]) -> Self:
         """The same term with other arrays."""
@@ -61,12 +68,16 @@ class Pair(Term):
 )
 @dataclass(frozen=True)
 class Bias(Term):
-    """S = weight table: table [1,H,N,N], which may be constant, weight [1, H or 1, 1, 1]."""
+    """S = weight table: table [B or 1,H,N,N], perhaps constant, weight [1, H or 1, 1, 1]."""
 
     table: Array
     weight: Array | None
     constant: bool = False  # no gradient of the table is made
     per_query: ClassVar[tuple[str, ...]] = ("table",)
+
+    @property
+    def trained(self) -> dict[str, Array]:
+        return {n: x for n, x in self.arrays.items() if not (self.constant and n == "table")}
 
     def logits(self, seq_len: int, keys_first: bool) -> Array:
         rows = self.table[..., :seq_len]
@@ -130,6 +141,51 @@ class Gated(Term):
     def logits(self, seq_len: int, keys_first: bool) -> Array:
         gate = jax.nn.sigmoid(product(self.query, self.gate, keys_first))
         rows = product(self.query, self.key, keys_first) * gate
+        return rows if self.weight is None else rows * self.weight
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["queries", "heads", "x", "weight", "parameters"],
+    meta_fields=["names", "component"],
+)
+@dataclass(frozen=True)
+class Rows(Term):
+    """S = weight times the rows that a component from outside makes of its own parameters and x.
+
+    Axes of size 1 are never cut: parameters come whole, x [B,1,L,d] with a step's examples.
+    """
+
+    queries: Array  # [1,1,L,1] their numbers
+    heads: Array  # [1,H,1,1] their numbers
+    x: Array
+    weight: Array | None
+    parameters: tuple[Array, ...]
+    names: tuple[str, ...]
+    component: PluginComponent
+    per_query: ClassVar[tuple[str, ...]] = ("queries",)
+
+    @property
+    def arrays(self) -> dict[str, Array]:
+        return {**super().arrays, **dict(zip(self.names, self.parameters, strict=True))}
+
+    @property
+    def trained(self) -> dict[str, Array]:
+        return {n: x for n, x in self.arrays.items() if n not in ("queries", "heads")}
+
+    def having(self, arrays: Mapping[str, Array]) -> Self:
+        own = [name for name in self.names if name in arrays]
+        changed: dict[str, Any] = {n: x for n, x in arrays.items() if n not in own}
+        if own:
+            merged = {**self.arrays, **arrays}
+            changed["parameters"] = tuple(merged[name] for name in self.names)
+        return replace(self, **changed)
+
+    def logits(self, seq_len: int, keys_first: bool) -> Array:
+        p = {n: x[0, 0, 0] for n, x in zip(self.names, self.parameters, strict=True)}
+        heads, queries = self.heads[0, :, 0, 0], self.queries[0, 0, :, 0]
+        rows = self.component.make_rows(p, self.x[:, 0], heads, queries).astype(self.x.dtype)
+        rows = rows.mT if keys_first else rows
         return rows if self.weight is None else rows * self.weight
 
 

@@ -10,9 +10,9 @@ from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
     attention_mask,
-    choose,
     masked_softmax,
     mix,
+    record_kernel,
     zero_padded,
 )
 from synthbench.mixers.attention import Attention
@@ -49,6 +49,6 @@ def fused(
 ) -> Tensor:
     """The same numbers, no [B,H,L,L] in memory; as written where that is faster."""
     if fused_attention.plain_is_faster(mixer, p, x):
-        choose("as written")
+        record_kernel("as written")
         return reference(mixer, p, x, padding_mask, causal)
     return fused_attention.fused(mixer, p, x, padding_mask, causal)

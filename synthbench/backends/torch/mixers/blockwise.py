@@ -16,6 +16,7 @@ from torch import Tensor
 
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import multiply
+from synthbench.backends.torch.private_api import softmax_backward
 
 # Queries a block. Examples, then heads, go together until a block has so many logits: few enough
 # that they stay in a CPU's cache and take the memory of the block before, on a GPU enough to fill
@@ -233,7 +234,7 @@ class _Blockwise(torch.autograd.Function):
             if d_value is not None:
                 block.seen(d_value).add_(multiply(weights.mT, d_rows))
             d_weights = multiply(d_rows, seen.mT)
-            d_logits = torch._softmax_backward_data(d_weights, weights, -1, weights.dtype)
+            d_logits = softmax_backward(d_weights, weights)
             if pair is not None:
                 shared = query.shape[1] < d_logits.shape[1]
                 d_product = d_logits.sum(1, keepdim=True) if shared else d_logits

@@ -17,7 +17,8 @@ from synthbench.backends.torch.mixers import (
     random,
 )
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
-from synthbench.mixers.attention import Component
+from synthbench.mixers.component import Component
+from synthbench.mixers.plugin_component import PluginComponent
 
 LOGITS: dict[str, Callable[[Any, ForwardInputs], Tensor]] = {
     "dot_product": dot_product.logits,
@@ -36,4 +37,7 @@ LOGITS: dict[str, Callable[[Any, ForwardInputs], Tensor]] = {
 
 def logits(component: Component, inputs: ForwardInputs) -> Tensor:
     """S_n(X) [B or 1, H, L, L] of one component."""
+    if isinstance(component, PluginComponent):
+        made: Tensor = component.make_logits(inputs.p, inputs.x, inputs.padding_mask, inputs.causal)
+        return made.to(inputs.x.dtype)
     return LOGITS[component.name](component, inputs)

@@ -1,4 +1,4 @@
-"""Table 8's convolutional functions in PyTorch; see synthbench/mixers/convolutional.py."""
+"""conv, conv_relu_conv and bottleneck_conv in PyTorch; see synthbench/mixers/convolutional.py."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Tensor:
     p, L, causal = inputs.p, inputs.x.shape[1], inputs.causal
     second = p["conv_relu_conv.second"][..., :L]
     w2, H, k, _ = second.shape
-    hidden = first_of_two("conv_relu_conv", inputs).flatten(2)
+    hidden = first_convolution("conv_relu_conv", inputs).flatten(2)
     by_head = second.swapaxes(1, 2).reshape(w2, k, H * L)
     rows = convolve(hidden, by_head, causal, groups=H)
     rows = rows.reshape(*rows.shape[:2], H, L)
@@ -29,12 +29,12 @@ def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Tensor:
 
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Tensor:
     """S = conv2(relu(conv1(X))) through a few channels [B,H,L,L]."""
-    p, hidden = inputs.p, first_of_two("bottleneck_conv", inputs)
+    p, hidden = inputs.p, first_convolution("bottleneck_conv", inputs)
     second, bias = p["bottleneck_conv.second"], p.get("bottleneck_conv.second_bias")
     return convolve_to_logits(hidden, second, bias, inputs.causal)
 
 
-def first_of_two(name: str, inputs: ForwardInputs) -> Tensor:
+def first_convolution(name: str, inputs: ForwardInputs) -> Tensor:
     """relu(conv1(X)), zero at padded positions: [B,L,c] or, inside each head, [B,L,H,k]."""
     kernel = inputs.p[f"{name}.first"]
     x = zero_padded(inputs.x, inputs.padding_mask)

@@ -6,12 +6,12 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.torch.cpu_matmul import product
-from synthbench.backends.torch.mixers import banded
+from synthbench.backends.torch.mixers import head_convolution
 from synthbench.backends.torch.mixers.light_conv import output
 from synthbench.backends.torch.mixers.numerics import (
     add_bias,
-    choose,
     glu,
+    record_kernel,
     softmax,
     windows,
     zero_padded,
@@ -26,7 +26,7 @@ def reference(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """GLU, a depthwise convolution with softmax(U generator) at each position, output."""
+    """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
     return output(p, by_windows(u, kernels(u, p["generator"]), causal))
 
@@ -38,13 +38,14 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The same without the windows [B,L,d,K] in memory, unless its kernels are as many."""
+    """The same; banded products avoid the windows [B,L,d,K] unless heads have few channels."""
     u = zero_padded(glu(add_bias(product(x, p["input"]), p.get("input_bias"))), padding_mask)
     kernel = kernels(u, p["generator"])
-    if u.shape[-1] // kernel.shape[2] >= banded.LEAST_CHANNELS:
-        choose("banded product")
-        return output(p, banded.dynamic(u, kernel, causal), product)
-    choose("windows")
+    if u.shape[-1] // kernel.shape[2] >= head_convolution.LEAST_CHANNELS:
+        record_kernel("banded products")
+        y = head_convolution.banded_products_by_position(u, kernel, causal)
+        return output(p, y, product)
+    record_kernel("windows")
     return output(p, by_windows(u, kernel, causal), product)
 
 
@@ -54,7 +55,7 @@ def kernels(u: Tensor, generator: Tensor) -> Tensor:
 
 
 def by_windows(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
-    """U [B,L,d] with kernels [B,L,H,K], from the windows each output sees."""
+    """U [B,L,d] with kernels [B,L,H,K] -> [B,L,d], from the window [K] of each output."""
     H, K = kernel.shape[2:]
     window = windows(u, K, causal).reshape(*u.shape[:2], H, -1, K)
     return torch.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)

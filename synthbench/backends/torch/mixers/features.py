@@ -14,14 +14,15 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.blockwise import Pair
-from synthbench.backends.torch.mixers.convolutional import first_of_two
+from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
-from synthbench.mixers.attention import Component
+from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import BottleneckConv
 from synthbench.mixers.dense import Dense
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.factorized_random import FactorizedRandom
+from synthbench.mixers.plugin_component import PluginComponent
 from synthbench.mixers.pointwise import Bottleneck
 
 
@@ -53,7 +54,7 @@ def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Pair:
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Pair:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
-    hidden = first_of_two(name, inputs)
+    hidden = first_convolution(name, inputs)
     w, c, H, _ = inputs.p[f"{name}.second"].shape
     seen = windows(hidden, w, inputs.causal).reshape(*hidden.shape[:2], 1, c * w)
     kernel = inputs.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)
@@ -69,6 +70,16 @@ def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
         return hidden, key.contiguous()
     bias = bias[..., :L, None].expand(1, H, -1, -1)
     return torch.cat([hidden, hidden.new_ones(B, H, L, 1)], -1), torch.cat([key, bias], -1)
+
+
+def plugin_features(component: PluginComponent, inputs: ForwardInputs) -> Pair:
+    """The pair that a component from outside makes."""
+    x, mask = inputs.x, inputs.padding_mask
+    query, key = component.make_features(inputs.p, x, mask, inputs.causal)
+    query, key = query.to(x.dtype), key.to(x.dtype)
+    if key.shape[0] == x.shape[0]:  # a hidden logit has gradient 0, and 0 x NaN is NaN
+        key = zero_padded(key.swapaxes(1, 2), mask).swapaxes(1, 2)
+    return query, key
 
 
 FEATURES: dict[str, Callable[[Any, ForwardInputs], Pair]] = {
@@ -94,9 +105,19 @@ def side_by_side(features: list[Tensor]) -> Tensor:
     return torch.cat([each.expand(batch, -1, -1, -1) for each in features], -1)
 
 
+def has_features(component: Component) -> bool:
+    """Whether a component's logits are a product of features."""
+    if isinstance(component, PluginComponent):
+        return component.features is not None
+    return component.name in FEATURES
+
+
 def pair_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Pair:
     """The feature pair of one component, its weight [H or 1] in a mixture taken in."""
-    query, key = FEATURES[component.name](component, inputs)
+    if isinstance(component, PluginComponent):
+        query, key = plugin_features(component, inputs)
+    else:
+        query, key = FEATURES[component.name](component, inputs)
     return query if weight is None else query * weight[:, None, None], key
 
 

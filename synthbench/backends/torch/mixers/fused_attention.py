@@ -13,23 +13,24 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import fast, product
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Pair, Term
-from synthbench.backends.torch.mixers.features import FEATURES, one_pair, pad_features, pair_of
+from synthbench.backends.torch.mixers.features import has_features, one_pair, pad_features, pair_of
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
-    choose,
+    record_kernel,
     softmax,
     zero_padded,
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
-from synthbench.mixers.attention import Attention, Component
+from synthbench.backends.torch.private_api import is_fake
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.component import Component
 
 # A hidden key's last feature, times one in every query: no logit comes near it.
 HIDDEN = -1e30
@@ -71,7 +72,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
         return False
     case = "forward"
     if trained:
-        by_blocks = "position_bias" in p or not names <= FEATURES.keys()
+        by_blocks = "position_bias" in p or not all(map(has_features, mixer.components))
         case = "train by blocks" if by_blocks else "train"
     return math.prod((B, H, L, L)) <= threshold(PLAIN_UP_TO[case])
 
@@ -81,10 +82,10 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     if SHARED.issuperset(component.name for component in mixer.components):
         if caches_weights(mixer, inputs):
-            choose("weights kept between calls")
+            record_kernel("weights kept between calls")
             heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
         else:
-            choose("one product a head, by blocks of queries")
+            record_kernel("one product a head, by blocks of queries")
             pair, terms = split(parts, inputs)
             heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
         if heads is not None:
@@ -92,7 +93,7 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     pair, terms = split(parts, inputs)
     if pair is not None and not terms and not fast(value):
         return flash(pair, value, inputs)
-    choose("blocks of queries")
+    record_kernel("blocks of queries")
     by_head = value.permute(2, 0, 1, 3)
     heads = by_blocks(pair, terms, by_head, inputs.padding_mask, inputs.causal)
     return heads.permute(1, 2, 0, 3)
@@ -105,7 +106,7 @@ def split(parts: Parts, inputs: ForwardInputs) -> tuple[Pair | None, list[Term]]
     """The components that are products of features as one pair, and the others."""
     pairs, terms = [], []
     for component, weight in parts:
-        if component.name in FEATURES:
+        if has_features(component):
             pairs.append(pair_of(component, inputs, weight))
         else:
             terms.append(term_of(component, inputs, weight))
@@ -128,7 +129,7 @@ def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
     CUDA one that is a multiple of 8.
     """
-    choose("scaled_dot_product_attention")
+    record_kernel("scaled_dot_product_attention")
     query, key = pair
     B, k = value.shape[0], value.shape[-1]
     if inputs.padding_mask is not None:
@@ -195,4 +196,4 @@ def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
 
 def exists(x: Tensor) -> bool:
     """Whether a tensor has values, to look at now."""
-    return not (x.is_meta or isinstance(x, FakeTensor) or torch.compiler.is_compiling())
+    return not (x.is_meta or is_fake(x) or torch.compiler.is_compiling())

@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.cpu_matmul import product
-from synthbench.backends.torch.mixers.numerics import choose, project, softmax, zero_padded
+from synthbench.backends.torch.mixers.numerics import project, record_kernel, softmax, zero_padded
 from synthbench.mixers.linformer import Linformer
 
 
@@ -18,7 +18,7 @@ def reference(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """softmax(Q K'^T / sqrt(k)) V', then output."""
+    """softmax(Q K'^T / sqrt(k)) V', then the output map."""
     L = x.shape[1]
     query = project(x, p["query"])
     key = zero_padded(project(x, p["key"]), padding_mask)
@@ -37,20 +37,19 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The same by one fused attention over r keys.
+    """The same; X is compressed along length before it is projected to keys and values.
 
-    Compressing along length and projecting channels commute: X is compressed before it is
-    projected, which makes r rows of keys and values in place of L.
+    The two commute, and this way r rows are projected instead of L.
     """
-    choose("scaled_dot_product_attention")
-    L, shown = x.shape[1], zero_padded(x, padding_mask)
-    for_keys = p["key_projection"][:L].T @ shown  # [B,r,d]
+    record_kernel("scaled_dot_product_attention")
+    L, real = x.shape[1], zero_padded(x, padding_mask)
+    for_keys = p["key_projection"][:L].T @ real  # [B,r,d]
     for_values = for_keys
-    if mixer.sharing == "none":
-        for_values = p[mixer.value_projection_name][:L].T @ shown
+    if mixer.value_projection_name != "key_projection":
+        for_values = p[mixer.value_projection_name][:L].T @ real
     query, key, value = (
-        project(inputs, p[name], times=product).swapaxes(1, 2)
-        for inputs, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
+        project(source, p[name], times=product).swapaxes(1, 2)
+        for source, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
     )
     heads = F.scaled_dot_product_attention(query, key, value).swapaxes(1, 2)
     return product(heads.flatten(2), p["output"].flatten(0, 1))

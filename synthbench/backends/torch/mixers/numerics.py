@@ -1,4 +1,4 @@
-"""What several mixers share: projections, masks, softmax, convolution along length."""
+"""Operations that several mixers use: projections, masks, softmax, convolution along length."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_record import record_kernel
+from synthbench.backends import kernel_record
 from synthbench.mixers.convolution import padding
 
-Times = Callable[[Tensor, Tensor], Tensor]  # a product of matrices
+Times = Callable[[Tensor, Tensor], Tensor]  # a matrix product
 
 
 class ForwardInputs:
-    """What a forward pass is inputs: p, X [B,L,d], padding_mask [B,L], causal; what multiplies."""
+    """Parameters p, X [B,L,d], padding_mask [B,L] and causal of one forward pass."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ForwardInputs:
         self._projected: dict[str, Tensor] = {}
 
     def project(self, name: str) -> Tensor:
-        """X times the projection `name` [d,H,k], plus its bias if any; made once a pass."""
+        """X times the projection `name` [d,H,k], plus its bias if any; computed once per pass."""
         if name not in self._projected:
             weight, bias = self.p[name], self.p.get(f"{name}_bias")
             self._projected[name] = project(self.x, weight, bias, self.times)
@@ -45,7 +45,7 @@ def project(
 
 
 def add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
-    """x + bias, or x where there is none."""
+    """x + bias, or x if there is no bias."""
     return x if bias is None else x + bias
 
 
@@ -63,7 +63,7 @@ def zero_padded(x: Tensor, padding_mask: Tensor | None) -> Tensor:
 
 
 def attention_mask(x: Tensor, padding_mask: Tensor | None, causal: bool) -> Tensor | None:
-    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None if every query sees all."""
     L = x.shape[1]
     mask = None
     if causal:
@@ -75,12 +75,12 @@ def attention_mask(x: Tensor, padding_mask: Tensor | None, causal: bool) -> Tens
 
 
 def softmax(x: Tensor, axis: int) -> Tensor:
-    """Softmax along `axis`, computed in float32 at least."""
+    """Softmax along `axis`, computed in float32 or float64."""
     return torch.softmax(x, dim=axis)
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
-    """Softmax over the keys; a masked key weighs 0, and a query with no key left is all zeros."""
+    """Softmax over the keys; a masked key has weight 0, so a query with no key is all 0."""
     if mask is None:
         return softmax(logits, axis=-1)
     lowest = torch.finfo(logits.dtype).min
@@ -108,7 +108,7 @@ def glu(x: Tensor) -> Tensor:
 
 
 def windows(x: Tensor, width: int, causal: bool) -> Tensor:
-    """X [B,L,d] -> [B,L,d,K], window t holding x[t - P] to x[t - P + K - 1], zeros outside."""
+    """X [B,L,d] -> [B,L,d,K]: window t is x[t - P] to x[t - P + K - 1], with zeros outside."""
     before, after = padding(width, causal)
     return F.pad(x, (0, 0, before, after)).unfold(1, width, 1)
 
@@ -121,7 +121,7 @@ def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor
     return y.swapaxes(1, 2)
 
 
-def choose(kernel: str) -> None:
-    """Tell which kernel is used."""
+def record_kernel(kernel: str) -> None:
+    """Record that a kernel is used, except while torch.compile traces, which cannot follow it."""
     if not torch.compiler.is_compiling():
-        record_kernel(kernel)
+        kernel_record.record_kernel(kernel)

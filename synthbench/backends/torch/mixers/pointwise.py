@@ -1,4 +1,4 @@
-"""Table 8's position-wise functions in PyTorch; see synthbench/mixers/pointwise.py."""
+"""bottleneck and glu in PyTorch; the equations are in synthbench/mixers/pointwise.py."""
 
 from __future__ import annotations
 

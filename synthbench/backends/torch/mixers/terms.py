@@ -15,9 +15,10 @@ from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Term
 from synthbench.backends.torch.mixers.factorized_dense import factor
-from synthbench.backends.torch.mixers.numerics import ForwardInputs, split_heads
-from synthbench.mixers.attention import Component
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, record_kernel, split_heads
+from synthbench.mixers.component import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
+from synthbench.mixers.plugin_component import PluginComponent
 from synthbench.mixers.pointwise import Glu
 from synthbench.mixers.random import FixedRandom, Random
 
@@ -72,6 +73,29 @@ def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) ->
     return logits_term(logits if weight is None else logits * weight[:, None, None])
 
 
+def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tensor | None) -> Term:
+    """Rows of a component from outside by block, or all of its logits at once."""
+    if component.rows is None:
+        record_kernel(component.whole_kernel)
+        return whole(component, inputs, weight)
+    own = component.own(inputs.p)
+    names = tuple(own)
+    L, H, device = inputs.x.shape[1], component.heads, inputs.x.device
+    # Axes of size 1 are never cut: parameters come whole, x with a block's examples.
+    tensors = [t[None, None] for t in own.values()]
+    heads = torch.arange(H, device=device)[:, None, None, None]
+    queries = torch.arange(L, device=device)[None, None, :, None]
+    weights = () if weight is None else (by_head(weight),)
+
+    def rows(keys: int, queries: Tensor, x: Tensor, heads: Tensor, *others: Tensor) -> Tensor:
+        p = {name: t[0, 0] for name, t in zip(names, others[: len(names)], strict=True)}
+        made = component.make_rows(p, x[0], heads[:, 0, 0, 0], queries[0, 0, :, 0])
+        made = made.to(x.dtype).swapaxes(0, 1)[..., :keys]
+        return made * others[-1] if weights else made
+
+    return Term(rows, (queries,), (inputs.x[None], heads, *tensors, *weights))
+
+
 def logits_term(logits: Tensor) -> Term:
     """Logits [B or 1,H,L,L] that are there."""
     return Term(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
@@ -100,4 +124,6 @@ TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Term]] = {
 
 def term_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Term:
     """The term of one component, its weight [H or 1] in a mixture taken in."""
+    if isinstance(component, PluginComponent):
+        return plugin_term(component, inputs, weight)
     return TERMS[component.name](component, inputs, weight)

@@ -1,8 +1,8 @@
-"""Convolution along length with kernels tied in heads, which may differ from position to position.
+"""Convolution along length with one kernel per head, in JAX: sums of shifts, banded products.
 
-Short kernels are sums of shifted copies, which XLA makes one loop of; the gradient of a kernel, and
-long kernels, are products of blocks of positions with the windows they see, where the kernel is a
-band of a matrix.
+The kernel may differ from position to position. Short kernels are sums of shifted copies, which XLA
+fuses into one loop. Long kernels, and the gradients of all kernels, are products of blocks: a block
+of T outputs reads T + K - 1 inputs, with the kernels as the rows of a band matrix [T, T + K - 1].
 """
 
 from __future__ import annotations
@@ -13,14 +13,13 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends import kernel_record
-from synthbench.backends.kernel_record import threshold
+from synthbench.backends.kernel_record import record_kernel, threshold
 from synthbench.mixers.convolution import padding
 
-# The widest kernel that shifted sums are for, and the positions of a block, by measurement: on a
-# CPU at [4,2048,512] a train step of width 31 takes 60 ms, of which shifted sums are 20; its
-# grouped convolution takes 880, products with bands alone 100.
-LONGEST_SHIFTED = 64
+# By measurement: the widest kernel for sums of shifts, and the outputs per block. On a CPU at
+# [4,2048,512], a train step of width 31 takes 60 ms, of which 20 ms are sums of shifts; with
+# grouped convolution it takes 880 ms, with banded products alone 100 ms.
+WIDEST_SHIFTED = 64
 BLOCK = 64
 
 
@@ -28,24 +27,26 @@ def convolve_heads(u: Array, kernel: Array, causal: bool) -> Array:
     """y[t] = sum_j kernel[t,j] u[t - P + j]: U [B,L,d], kernel [B or 1, L or 1, H, K]."""
     B, L, d = u.shape
     heads = u.reshape(B, L, kernel.shape[2], -1)
-    if kernel.shape[-1] <= LONGEST_SHIFTED:
-        kernel_record.record_kernel("shifted sums")
+    if kernel.shape[-1] <= WIDEST_SHIFTED:
+        record_kernel("shifted sums")
         return shifted_sums(causal, heads, kernel).reshape(B, L, d)
-    kernel_record.record_kernel("banded products")
-    return banded_product(heads, kernel, causal).reshape(B, L, d)
+    record_kernel("banded products")
+    return banded_products(heads, kernel, causal).reshape(B, L, d)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
 def shifted_sums(causal: bool, u: Array, kernel: Array) -> Array:
-    """The same by heads: U [B,L,H,c] -> [B,L,H,c]."""
+    """U [B,L,H,c] with kernels as in `convolve_heads` -> [B,L,H,c], a sum of shifted copies."""
     K = kernel.shape[-1]
-    return summed(u, kernel.shape[1] > 1, padding(K, causal), [(kernel, j) for j in range(K)])
+    return sum_of_shifts(
+        u, kernel.shape[1] > 1, padding(K, causal), [(kernel, j) for j in range(K)]
+    )
 
 
-def summed(
+def sum_of_shifts(
     x: Array, by_position: bool, outside: tuple[int, int], kernels: list[tuple[Array, int]]
 ) -> Array:
-    """sum_i kernel_i X shifted by i, added up in float32 at least; X zero outside."""
+    """sum_i kernel_i X shifted by i, added in float32 or float64; X is zero outside."""
     L, wide = x.shape[1], jnp.promote_types(x.dtype, jnp.float32)
     padded = jnp.pad(x, ((0, 0), outside, (0, 0), (0, 0)))
     total = jnp.zeros((), wide)
@@ -63,11 +64,11 @@ def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Arra
     u, kernel = saved
     K, by_position = kernel.shape[-1], kernel.shape[1] > 1
     before, after = padding(K, causal)
-    # What is at s came to y[t] with the weight j of t = s + P - j: the shifts run the other way.
-    turned = kernel
+    # u[s] is in y[t] with weight j for t = s + P - j: the shifts go in the opposite direction.
+    padded = kernel
     if by_position and K > 1:
-        turned = jnp.pad(kernel, ((0, 0), (after, before), (0, 0), (0, 0)))
-    du = summed(dy, by_position, (after, before), [(turned, K - 1 - i) for i in range(K)])
+        padded = jnp.pad(kernel, ((0, 0), (after, before), (0, 0), (0, 0)))
+    du = sum_of_shifts(dy, by_position, (after, before), [(padded, K - 1 - i) for i in range(K)])
     block = block_size(u.shape[1])
     equation = "bnthc,bnshc->bnhts" if by_position else "bnthc,bnshc->hts"
     band = jnp.einsum(equation, in_blocks(dy, block), windows_of_blocks(u, K, causal))
@@ -81,8 +82,8 @@ def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Arra
 shifted_sums.defvjp(_forward, _backward)
 
 
-def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
-    """The same, each block of positions a product of its band with its windows."""
+def banded_products(u: Array, kernel: Array, causal: bool) -> Array:
+    """U [B,L,H,c] with kernels as in `convolve_heads` -> [B,L,H,c], one product per block."""
     B, L, H, c = u.shape
     K, block = kernel.shape[-1], block_size(L)
     windows = windows_of_blocks(u, K, causal)  # [B,n,S,H,c]
@@ -96,20 +97,20 @@ def banded_product(u: Array, kernel: Array, causal: bool) -> Array:
 
 
 def block_size(seq_len: int) -> int:
-    """Positions of a block."""
+    """Outputs per block."""
     return min(threshold(BLOCK), seq_len)
 
 
 def in_blocks(x: Array, block: int) -> Array:
-    """X [B,L,...] -> [B,n,block,...], zeros after the end."""
+    """X [B,L,...] -> [B,n,block,...], with zeros after the end."""
     B, L = x.shape[:2]
     n = -(-L // block)
-    whole = jnp.pad(x, ((0, 0), (0, n * block - L), *[(0, 0)] * (x.ndim - 2)))
-    return whole.reshape(B, n, block, *x.shape[2:])
+    padded = jnp.pad(x, ((0, 0), (0, n * block - L), *[(0, 0)] * (x.ndim - 2)))
+    return padded.reshape(B, n, block, *x.shape[2:])
 
 
 def windows_of_blocks(u: Array, width: int, causal: bool) -> Array:
-    """U [B,L,...] -> [B,n,block + K - 1,...]: all that the positions of each block see."""
+    """U [B,L,...] -> [B,n,block+K-1,...]: the inputs of each block of outputs, zeros outside."""
     L = u.shape[1]
     block = block_size(L)
     n, size = -(-L // block), block + width - 1
@@ -121,14 +122,14 @@ def windows_of_blocks(u: Array, width: int, causal: bool) -> Array:
 
 
 def to_band(rows: Array) -> Array:
-    """Rows [...,T,K] -> [...,T,T+K-1], row t moved t to the right."""
+    """Rows [..,T,K] -> [..,T,T+K-1], row t shifted by t to the right, zeros elsewhere."""
     *batch, T, K = rows.shape
     wide = jnp.pad(rows, [(0, 0)] * (rows.ndim - 1) + [(0, T)]).reshape(*batch, T * (T + K))
     return wide[..., : T * (T + K - 1)].reshape(*batch, T, T + K - 1)
 
 
 def from_band(band: Array, width: int) -> Array:
-    """The rows [...,T,K] of a band [...,T,T+K-1]."""
+    """The rows [..,T,K] of a band [..,T,T+K-1]: the reverse of `to_band`."""
     *batch, T, S = band.shape
     flat = jnp.pad(band.reshape(*batch, T * S), [(0, 0)] * len(batch) + [(0, T)])
     return flat.reshape(*batch, T, S + 1)[..., :width]

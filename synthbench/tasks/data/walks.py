@@ -1,23 +1,51 @@
-"""Small tasks that a model can learn in a few hundred steps, so that its mixers learn something.
+"""The data source `walks`: random walks on a graph, which a model learns in a few hundred steps.
 
-No data is needed: sentences are walks on a graph that the seed draws, in which each token is
-followed by one of a few others.
+The seed draws the graph, in which each token is followed by one of a few others. What the model
+has to predict depends on its kind:
 
     decoder          the next token
-    encoder, mixer   the token DISTANCE positions before (of a bare mixer: its largest channel)
-    classifier       which of as many graphs the sentence was walked on
-    encoder_decoder  the source's tokens from its end, each told the one before
+    encoder, mixer   the token DISTANCE positions before (for a bare mixer: its largest channel)
+    classifier       which of several graphs the walk was made on
+    encoder_decoder  the tokens of the source in reverse order
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
+from synthbench.tasks.data.base import DataSource, Split, digest_of
 
 FOLLOWERS = 4
 DISTANCE = 3
+TEST_STEP = 2**31 - 1  # no training has so many steps
+
+
+@dataclass(frozen=True)
+class Walks(DataSource):
+    """Random walks on a graph; needs no files."""
+
+    name: ClassVar[str] = "walks"
+    description: ClassVar[str] = "random walks on a graph, generated"
+
+    def splits(self, model: Model, seq_len: int, seed: int) -> Mapping[str, Split]:
+        facts = (model.spec.model_dump(mode="json"), seq_len, seed)
+
+        def train(examples: int, step: int) -> tuple[Array, Array]:
+            return example(model, examples, seq_len, seed, step)
+
+        def test(examples: int, step: int) -> tuple[Array, Array]:
+            return example(model, examples, seq_len, seed, TEST_STEP - step)
+
+        return {
+            name: Split(digest_of(self.name, name, *facts), batch)
+            for name, batch in (("train", train), ("test", test))
+        }
 
 
 def walks(generator: np.random.Generator, graph: Array, batch: int, seq_len: int) -> Array:
@@ -52,5 +80,5 @@ def example(model: Model, batch: int, seq_len: int, seed: int, step: int) -> tup
         return source, np.roll(source, DISTANCE, axis=1)
     length = model.target_len or seq_len
     target = np.resize(source[:, ::-1].T, (length, batch)).T
-    told = np.concatenate([np.zeros((batch, 1), dtype=np.int64), target[:, :-1]], axis=1)
-    return np.concatenate([source, told], axis=1), target
+    shifted = np.concatenate([np.zeros((batch, 1), dtype=np.int64), target[:, :-1]], axis=1)
+    return np.concatenate([source, shifted], axis=1), target

@@ -1,0 +1,73 @@
+"""Example rows in the documentation, made from the records of a committed run.
+
+A block names its run, its table, the rows by their first columns, and (optionally) the columns to
+show beside the key columns:
+
+    <!-- example: seq_scaling/cpu-reference ratios | torch / train / linformer | L=2048 -->
+
+`python -m tests.doc_examples` writes the rows again; tests/test_docs.py compares them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from functools import cache
+from pathlib import Path
+
+from synthbench.report.data.table import Table, for_reading
+from synthbench.report.tables.catalog import make_tables
+from synthbench.report.text.markdown import markdown
+from synthbench.store import read_run
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = (ROOT / "docs" / "tables.md", ROOT / "docs" / "quickstart.md")
+EXAMPLE = re.compile(
+    r"<!-- example: (?P<run>\S+) (?P<table>\w+) \| (?P<rows>[^|]*?)(?: \| (?P<columns>[^|]*?))? -->"
+    r"\n\n(?P<body>.*?)\n\n<!-- end of example -->",
+    re.DOTALL,
+)
+
+
+@cache
+def tables_of(run: str) -> dict[str, Table]:
+    """The tables of a committed run, by name."""
+    return {table.name: table for table in make_tables(read_run(ROOT / "results" / run))}
+
+
+def rendered(example: re.Match[str]) -> str:
+    """The rows of an example as Markdown, from the run's records."""
+    table = tables_of(example["run"])[example["table"]]
+    prefixes = tuple((example["columns"] or "").split(", "))
+    shown = [
+        at
+        for at, column in enumerate(table.columns)
+        if column.is_key or column.name.startswith(prefixes)
+    ]
+    asked = [tuple(row.split(" / ")) for row in example["rows"].split("; ")]
+    rows = []
+    for keys in asked:
+        found = [
+            row
+            for row in table.rows
+            if tuple(map(for_reading, table.columns, row))[: len(keys)] == keys
+        ]
+        assert found, f"{example['run']}: table {table.name} has no row {' / '.join(keys)}"
+        rows.append(tuple(found[0][at] for at in shown))
+    part = dataclasses.replace(table, columns=tuple(table.columns[at] for at in shown), rows=rows)
+    return "\n".join(line for line in markdown(part).splitlines() if line.startswith("|"))
+
+
+def rewritten(page: str) -> str:
+    """The page with every example made again."""
+
+    def replace(example: re.Match[str]) -> str:
+        head, _, tail = example.group(0).partition(example["body"])
+        return head + rendered(example) + tail
+
+    return EXAMPLE.sub(replace, page)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(rewritten(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,253 @@
+"""The pages are complete, their links lead somewhere, their commands and their Python exist."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+import synthbench
+from synthbench.mixers import catalog
+from synthbench.mixers.notation import canonical
+from synthbench.record import Outcome
+from synthbench.report.data import grid
+from synthbench.report.tables import break_even, scaling, utilisation
+from synthbench.report.tables.catalog import TABLES
+from synthbench.suites.plan import make_plan
+from synthbench.suites.suite import load_suite
+from tests import doc_examples
+
+ROOT = Path(__file__).resolve().parents[1]
+COMING = {
+    "adding_a_component.md",
+    "suites.md",
+    "using_a_mixer.md",
+}  # linked before they are written
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+OPTIONS = re.compile(r"(?<![\w-])--[a-z][\w-]*")
+
+
+def text(name: str) -> str:
+    """A page, by its path from the root."""
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def sections(name: str) -> dict[str, str]:
+    """Heading -> what stands below it."""
+    return dict(SECTION.findall(text(name)))
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of a page's headings, as GitHub makes them."""
+    found: set[str] = set()
+    content = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for heading in re.findall(r"^#+ (.*)$", content, re.MULTILINE):
+        slug = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        number = sum(
+            re.fullmatch(rf"{re.escape(slug)}(-\d+)?", other) is not None for other in found
+        )
+        found.add(f"{slug}-{number}" if number else slug)
+    return found
+
+
+def links(page: Path) -> Iterator[tuple[str, str]]:
+    """Each relative link of a page: its file ("" for the page itself) and its anchor."""
+    content = FENCE.sub("", page.read_text(encoding="utf-8"))
+    for target in re.findall(r"\]\(([^)\s]+)\)", content):
+        if "://" not in target:
+            file, _, anchor = target.partition("#")
+            yield file, anchor
+
+
+def commands(page: Path, program: str) -> list[str]:
+    """Every command of a page with this program, in indented and in fenced blocks."""
+    content = page.read_text(encoding="utf-8").replace("\\\n", " ")
+    shells = re.findall(r"^```(?:bash|console)\n(.*?)^```", content, re.MULTILINE | re.DOTALL)
+    indented = re.findall(r"^    (.*)$", FENCE.sub("", content), re.MULTILINE)
+    lines = [line.removeprefix("$ ") for line in (*indented, *"".join(shells).splitlines())]
+    return [line for line in lines if re.match(rf"{program} (?!\d)", line)]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_link_leads_somewhere(page: Path) -> None:
+    for file, anchor in links(page):
+        target = (page.parent / file).resolve() if file else page
+        if target.name in COMING and not target.exists():
+            continue
+        assert target.exists(), f"{page.name}: no {file}"
+        if anchor:
+            assert anchor in anchors(target), f"{page.name}: {target.name} has no #{anchor}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_command_exists(page: Path) -> None:
+    from synthbench.cli.app import app
+
+    makefile = text("Makefile")
+    for command in commands(page, "make"):
+        target = shlex.split(command, comments=True)[1]
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), f"{page.name}: no {command}"
+    for command in commands(page, "synthbench"):
+        words = shlex.split(command, comments=True)
+        nested = [words[1], words[2]] if words[1] == "list" else [words[1]]
+        shown = CliRunner().invoke(app, [*nested, "--help"], env={"COLUMNS": "200"})
+        assert shown.exit_code == 0, f"{page.name}: {command}: no such command"
+        for option in OPTIONS.findall(" ".join(words)):
+            assert option in shown.output, f"{page.name}: {' '.join(nested)} has no {option}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_each_python_file_named_exists(page: Path) -> None:
+    """A path may be given from the root, from the package, or from its folder."""
+    for name in re.findall(r"`([\w/*.]+\.py)`", page.read_text(encoding="utf-8")):
+        if page.name.startswith(("adding", "quickstart", "using")):
+            continue  # files of the reader's own
+        where = [ROOT.glob(name), ROOT.glob(f"synthbench/{name}"), ROOT.glob(f"[!.]*/**/{name}")]
+        assert any(next(found, None) for found in where), f"{page.name}: there is no {name}"
+
+
+def test_each_table_has_a_section() -> None:
+    headings = [heading.partition(":")[0] for heading in sections("docs/tables.md")]
+    assert [heading for heading in headings if heading in TABLES] == list(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_section_of_a_table_answers_a_question(table: str) -> None:
+    heading = next(h for h in sections("docs/tables.md") if h.partition(":")[0] == table)
+    assert heading.endswith("?"), heading
+
+
+def test_each_outcome_is_explained() -> None:
+    body = next(b for h, b in sections("docs/tables.md").items() if h.startswith("outcomes:"))
+    for outcome in get_args(Outcome):
+        assert re.search(rf"^\| `{outcome}` \| \w", body, re.MULTILINE), outcome
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        grid.NOT_RUN,
+        grid.NOT_MEASURED,
+        grid.NO_CELL,
+        scaling.TOO_FEW,
+        utilisation.NO_CEILING,
+        break_even.NEVER,
+        break_even.NO_EAGER,
+    ],
+)
+def test_each_word_in_a_cell_is_explained(word: str) -> None:
+    assert f"`{word}`" in text("docs/tables.md")
+
+
+def test_each_table_has_an_example() -> None:
+    examples = doc_examples.EXAMPLE.finditer(text("docs/tables.md"))
+    assert {example["table"] for example in examples} == set(TABLES) - {"outcomes"}
+
+
+@pytest.mark.parametrize("page", doc_examples.PAGES, ids=lambda page: page.name)
+def test_the_example_rows_are_those_of_the_records(page: Path) -> None:
+    examples = list(doc_examples.EXAMPLE.finditer(page.read_text(encoding="utf-8")))
+    assert examples
+    for example in examples:
+        assert example["body"] == doc_examples.rendered(example), (
+            f"the example of table {example['table']} is not what its records give; "
+            "write it again with `python -m tests.doc_examples`"
+        )
+
+
+def test_each_public_name_has_a_section() -> None:
+    missing = set(synthbench.__all__) - set(sections("docs/api.md"))
+    assert not missing, f"docs/api.md has no section for {sorted(missing)}"
+
+
+@pytest.mark.parametrize("name", synthbench.__all__)
+def test_a_public_name_has_an_example(name: str) -> None:
+    assert "```python" in sections("docs/api.md")[name]
+
+
+@pytest.mark.usefixtures("registry")
+def test_the_examples_of_the_api_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "results").symlink_to(ROOT / "results")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "api"}
+    head, *_ = text("docs/api.md").partition("\n## ")
+    for code in re.findall(r"```python\n(.*?)```", head, re.DOTALL):
+        exec(compile(code, "docs/api.md", "exec"), names)
+    ran = []
+    for heading, body in sections("docs/api.md").items():
+        if heading not in synthbench.__all__:
+            continue
+        for code in re.findall(r"```python\n(.*?)```", body, re.DOTALL):
+            exec(compile(code, f"docs/api.md, {heading}", "exec"), names)
+            ran.append(heading)
+    assert set(ran) == set(synthbench.__all__)
+
+
+@pytest.fixture
+def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in which the reader of the quickstart has saved its files."""
+    for name, language in (("first.yaml", "yaml"), ("my_mixers.py", "python")):
+        block = re.search(rf"```{language}\n(.*?)```", text("docs/quickstart.md"), re.DOTALL)
+        assert block is not None
+        (tmp_path / name).write_text(block[1], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delitem(sys.modules, "my_mixers", raising=False)
+    return tmp_path
+
+
+@pytest.mark.usefixtures("registry", "reader")
+def test_the_mixer_of_the_quickstart_can_be_measured() -> None:
+    catalog.load_plugin("my_mixers")
+    variants = ["V", "FR(rank=32)", "linformer(rank=32)", "average"]
+    plan = make_plan(load_suite("first.yaml"), "cpu", None, variants, None)
+    assert {cell.variant for cell in plan.cells} == set(map(canonical, variants))
+    sizes: dict[str, Any] = {"heads": 4, "max_len": 12}
+    parameters = synthbench.initialize("average", d_model=32, **sizes)
+    x = np.random.default_rng(0).standard_normal((2, 9, 32))
+    mask = np.arange(9) < np.array([[9], [4]])
+    outputs = [
+        synthbench.apply("average", parameters, x, framework=name, padding_mask=mask, **sizes)
+        for name in ("numpy", "torch", "jax")
+    ]
+    for y in outputs[1:]:
+        np.testing.assert_allclose(y[mask], outputs[0][mask], rtol=0, atol=1e-5)
+
+
+@pytest.mark.skipif(
+    "torch_module" not in synthbench.__all__, reason="this version has no torch_module"
+)
+def test_the_model_of_the_quickstart_trains() -> None:
+    code = re.findall(r"```python\n(.*?)```", text("docs/quickstart.md"), re.DOTALL)[-1]
+    names: dict[str, Any] = {"__name__": "quickstart"}
+    exec(compile(code, "docs/quickstart.md", "exec"), names)
+    assert np.isfinite(names["loss"].item())
+
+
+def test_the_hooks_run_what_make_test_runs() -> None:
+    """Every check of `make test` that takes seconds, and nothing else; pytest takes minutes."""
+    recipe = re.search(r"^test:.*\n((?:\t.*\n)+)", text("Makefile"), re.MULTILINE)
+    assert recipe is not None
+    checks = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe[1].splitlines()]
+    hooks = yaml.safe_load(text(".pre-commit-config.yaml"))["repos"][0]["hooks"]
+    assert [hook["entry"] for hook in hooks] == [c for c in checks if "pytest" not in c]
+    assert all(hook["language"] == "system" and not hook["pass_filenames"] for hook in hooks)
+
+
+def test_the_citation_has_what_the_format_requires() -> None:
+    citation = yaml.safe_load(text("CITATION.cff"))
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["cff-version"] == "1.2.0"
+    assert citation["version"] == synthbench.__version__
+    assert citation["license"] == "Apache-2.0"
+    assert citation["authors"] == [{"name": "The synthbench developers"}]
