@@ -25,7 +25,7 @@ from synthbench.report.tables.catalog import TABLES, make_tables
 from synthbench.report.text.markdown import markdown
 from synthbench.store import append_record, create_run, read_run
 from synthbench.tasks.base import Task
-from synthbench.tasks.catalog import TASKS
+from synthbench.tasks.catalog import TASK_REGISTRY
 from tests.test_tables import cell, info, record, run_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -42,6 +42,9 @@ class Echo(Task):
         "accuracy": Metric("correct %", "%", "higher", percent, scale=100, pool="median"),
         "examples": Metric("examples", type="count", pool="sum"),
     }
+
+    def run(self, context):
+        return []
 """
 
 
@@ -51,9 +54,8 @@ def echo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> type[Task]:
     (tmp_path / "echo_task.py").write_text(PLUGIN)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "echo_task", raising=False)
-    task: type[Task] = __import__("echo_task").Echo
-    monkeypatch.setitem(TASKS, "echo", task)
-    return task
+    monkeypatch.setattr(TASK_REGISTRY, "_plugins", {})
+    return TASK_REGISTRY.register(__import__("echo_task").Echo)
 
 
 def echo_record(variant: str, round: int = 0, **values: float | None) -> Record:
@@ -137,24 +139,21 @@ def test_a_count_that_is_not_an_integer_is_refused(echo: type[Task]) -> None:
 
 
 @pytest.mark.parametrize("name", ["flops", "variant", "ratio", "rounds", "warnings"])
-def test_a_name_that_means_something_else_is_refused(
-    name: str, echo: type[Task], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    class Other(Task):
+def test_a_name_that_means_something_else_is_refused(name: str, echo: type[Task]) -> None:
+    class Other(echo):  # type: ignore[misc, valid-type]
         pass
 
     Other.name, Other.metrics = "other", {name: Metric("mine")}
-    monkeypatch.setitem(TASKS, "other", Other)
+    TASK_REGISTRY.register(Other)
     with pytest.raises(UnsupportedError, match=f"metric {name} of task other: .* another name"):
         recorded_metrics()
 
 
-def test_two_tasks_may_share_a_metric(echo: type[Task], monkeypatch: pytest.MonkeyPatch) -> None:
-    class Other(Task):
+def test_two_tasks_may_share_a_metric(echo: type[Task]) -> None:
+    class Other(echo):  # type: ignore[misc, valid-type]
         name = "other"
-        metrics = echo.metrics
 
-    monkeypatch.setitem(TASKS, "other", Other)
+    TASK_REGISTRY.register(Other)
     assert recorded_metrics()["accuracy"] is echo.metrics["accuracy"]
 
 

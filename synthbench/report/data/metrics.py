@@ -9,7 +9,7 @@ from synthbench.errors import UnsupportedError
 from synthbench.metrics import Metric, hundredths, percent, scientific, significant, whole
 from synthbench.suites.cell import FLAT_FIELDS
 from synthbench.tasks.base import Task
-from synthbench.tasks.catalog import TASKS
+from synthbench.tasks.catalog import TASK_REGISTRY
 from synthbench.tasks.common_metrics import COMMON_METRICS
 
 RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame that are no metrics
@@ -32,7 +32,7 @@ def recorded_metrics() -> Mapping[str, Metric]:
 
     Raises UnsupportedError where two tasks declare one name differently.
     """
-    return _recorded(tuple(TASKS.values()))
+    return _recorded(tuple(TASK_REGISTRY.known().values()))
 
 
 def metric_named(name: str) -> Metric:

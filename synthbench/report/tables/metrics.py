@@ -7,7 +7,7 @@ from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Column, Table, metric_column
 from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
-from synthbench.tasks.catalog import TASKS
+from synthbench.tasks.catalog import TASK_REGISTRY
 from synthbench.tasks.cost import Cost
 
 WORDS = ("text", "flag", "mapping")
@@ -45,7 +45,8 @@ def task_metrics(grid: Grid) -> list[str]:
     """The metrics of the run's tasks other than `cost`, also of a task that is not loaded."""
     others = [record for record in grid.records if record.cell.task != Cost.name]
     tasks = dict.fromkeys(record.cell.task for record in others)
-    declared = [name for task in tasks if task in TASKS for name in TASKS[task].metrics]
+    known = TASK_REGISTRY.known()
+    declared = [name for task in tasks if task in known for name in known[task].metrics]
     found = sorted({name for record in others for name in record.measurements.values})
     return list(dict.fromkeys([*declared, *found]))
 
