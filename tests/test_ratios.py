@@ -12,7 +12,7 @@ import pytest
 from synthbench.record import Memory, Record
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import TABLES, make_tables
-from tests.test_tables import OF_FORMS, cell, record, run_of, value
+from tests.test_tables import OF_OTHER_RUNS, cell, record, run_of, value
 
 LENGTHS = (128, 256, 512, 1024, 2048)
 WOBBLE = 0.002  # of each measurement, relative
@@ -95,7 +95,7 @@ def test_the_twin_is_a_row_of_the_ratios_alone(tables: dict[str, Table]) -> None
 
 
 def test_the_noise_floor_stands_with_every_table(tables: dict[str, Table]) -> None:
-    assert tables.keys() == TABLES.keys() - OF_FORMS
+    assert tables.keys() == TABLES.keys() - OF_OTHER_RUNS
     for table in tables.values():
         (line,) = [line for line in table.context if line.startswith("Noise floor")]
         assert "5 groups" in line

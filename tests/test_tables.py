@@ -39,7 +39,8 @@ from synthbench.suites.cell import Cell
 
 SUITE_ORDER = ["V", "R", "FR(rank=32)+V", "D(tie_query=true)+V", "linformer"]
 LENGTHS = (64, 128)
-OF_FORMS = {"forms", "kernels"}  # tables of runs that tell of forms: tests/test_forms.py
+# Tables of other runs: tests/test_forms.py, tests/test_metrics.py.
+OF_OTHER_RUNS = {"forms", "kernels", "metrics"}
 SPECIAL = r"50% of #1 & $2 _x_ {y} ~z^ \w | <b>"
 
 
@@ -189,7 +190,7 @@ def test_an_outcome_stands_in_place_of_a_number(tables: dict[str, Table]) -> Non
 
 
 def test_no_value_is_blank(tables: dict[str, Table]) -> None:
-    assert tables.keys() == TABLES.keys() - OF_FORMS
+    assert tables.keys() == TABLES.keys() - OF_OTHER_RUNS
     for table in tables.values():
         assert table.rows
         for row in table.rows:
@@ -432,7 +433,7 @@ def made_run(folder: Path) -> Path:
 def test_check_finds_a_changed_byte_a_missing_and_a_strange_file(tmp_path: Path) -> None:
     run_dir = made_run(tmp_path / "run")
     tables = run_dir / "tables"
-    assert len(check(run_dir)) == 1 + 3 * len(TABLES.keys() - OF_FORMS)  # all missing
+    assert len(check(run_dir)) == 1 + 3 * len(TABLES.keys() - OF_OTHER_RUNS)  # all missing
     write_tables(read_run(run_dir))
     first = {path.name: path.read_bytes() for path in tables.iterdir()}
     assert {"README.md", "train.md", "train.csv", "train.tex"} <= first.keys()

@@ -15,6 +15,7 @@ import pandas as pd
 from synthbench.analysis.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.data.frame import pool_rounds, record_frame
+from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import FLAT_FIELDS, MODEL_FIELDS, Cell
 
@@ -29,7 +30,6 @@ NO_CELL = "no cell"  # the run has no such cell
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
 _BY_LENGTH = ("max_len",)  # a field that may follow the length, and then tells nothing more
 _BY_VARIANT = ("heads", "head_dim")  # may be a variant's own
-_TIMES = ("steps_per_second", "median_seconds")  # what is marked where something disturbed it
 
 NORMAL_95 = 1.959964  # half of a 95% interval, in standard errors
 
@@ -159,9 +159,9 @@ class Grid:
         if word := self.missing(key):
             return word
         number = self.known(key, column)
-        if column in _TIMES and not isinstance(number, str):
-            return Marked(number) if (self.cell(key) or {})["warnings"] else number
-        return number
+        if isinstance(number, str) or not metric_named(column).timed:
+            return number
+        return Marked(number) if (self.cell(key) or {})["warnings"] else number
 
     def known(self, key: Key, column: str) -> Value:
         """A number even of a cell that is not ok, where it was taken before the cell failed."""

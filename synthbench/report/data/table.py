@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from synthbench.report.data.metrics import METRICS
+from synthbench.report.data.metrics import metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ class Column:
 
 def metric_column(metric: str, group: str = "", *, is_key: bool = False) -> Column:
     """A column that is labelled as its metric is."""
-    return Column(METRICS[metric].label, metric, group, is_key)
+    return Column(metric_named(metric).label, metric, group, is_key)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def scaled_value(column: Column, value: Value) -> Value:
     """A number in the unit that its column shows; a word as it is."""
     if isinstance(value, str) or column.metric is None:
         return value
-    scale = METRICS[column.metric].scale
+    scale = metric_named(column.metric).scale
     return value if scale == 1 else value * scale
 
 
@@ -83,7 +83,7 @@ def for_reading(column: Column, value: Value) -> str:
         return scaled
     if not math.isfinite(scaled):
         return "not finite"
-    text = METRICS[column.metric].format(scaled) if column.metric else str(scaled)
+    text = metric_named(column.metric).format(scaled) if column.metric else str(scaled)
     return text + MARK * isinstance(value, Marked)
 
 

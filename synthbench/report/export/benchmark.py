@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from synthbench.record import Outcome, Record, latest
-from synthbench.report.data.frame import OUTCOMES
+from synthbench.record import Record, latest
+from synthbench.report.data.frame import OUTCOMES, metrics_of, pool_rows, record_row
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import DEFAULT_COMPILE
 
@@ -73,34 +72,21 @@ def samples_of(rounds: Iterable[Record]) -> list[float]:
 
 
 def extra_info(rounds: Sequence[Record]) -> dict[str, Any]:
-    """What a cell is and what else was measured of it; None where it was not. Bytes, seconds."""
-    last, cell = rounds[-1].measurements, rounds[-1].cell
-    timings = [record.measurements.timing for record in rounds]
-    memories = [record.measurements.memory for record in rounds]
-    flops, parity = last.flops, last.parity
-    outcome: Outcome = worst(rounds).outcome
-    medians = [statistics.median(timing.samples) for timing in timings if timing is not None]
-    told = (warning for record in rounds for warning in record.measurements.warnings)
+    """What a cell is, and every metric of it, pooled over the rounds; None if not measured.
+
+    Stored values: bytes and seconds. `warnings` is a list, `round_medians` has one entry per round.
+    """
+    metrics = metrics_of(rounds)
+    rows = [record_row(record, metrics) for record in rounds]
+    pooled = pool_rows(rows, metrics)
+    medians = [row["median_seconds"] for row in rows if row["median_seconds"] is not None]
+    warnings = [text for record in rounds for text in record.measurements.warnings]
     return {
-        "cell": cell.id,
-        "outcome": outcome,
-        **parameters_of(cell),
-        "built_form": last.form,
-        "parameters": last.parameters,
-        "constants": last.constants,
-        "flops": flops and flops.formula,
-        "traced_flops": flops and flops.traced,
-        "peak_bytes": max((memory.peak for memory in memories if memory), default=None),
-        "parity_forward": parity and parity.forward,
-        "parity_gradient": parity and parity.gradient,
+        "cell": rounds[0].id,
+        "outcome": pooled["outcome"],
+        **parameters_of(rounds[0].cell),
+        **{name: pooled[name] for name in metrics},
         "rounds": len(rounds),
         "round_medians": medians,
-        "build_seconds": _median([timing.build_seconds for timing in timings if timing]),
-        "compile_seconds": _median([timing.compile_seconds for timing in timings if timing]),
-        "first_step_seconds": _median([timing.first_step_seconds for timing in timings if timing]),
-        "warnings": list(dict.fromkeys(told)),
+        "warnings": list(dict.fromkeys(warnings)),
     }
-
-
-def _median(seconds: Sequence[float]) -> float | None:
-    return statistics.median(seconds) if seconds else None

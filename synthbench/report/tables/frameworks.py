@@ -5,11 +5,7 @@ from __future__ import annotations
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table
-from synthbench.report.tables.layout import (
-    Row,
-    key_columns,
-    place,
-)
+from synthbench.report.tables.layout import Row, key_columns, place, rows_by_mode
 
 
 def frameworks(grid: Grid, context: Context) -> Table:
@@ -17,15 +13,12 @@ def frameworks(grid: Grid, context: Context) -> Table:
     columns = key_columns(grid, "mode", "variant")
     columns += [Column(f"L={length}", "ratio") for length in grid.lengths()]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for mode in grid.modes(setting):
-            for variant in grid.variants(setting):
-                cells = [Key(setting, variant, "jax", mode, n) for n in grid.lengths()]
-                ratios = [
-                    grid.speed_ratio(key, key._replace(framework="torch"), "torch", "jax")
-                    for key in cells
-                ]
-                rows.append((*place(grid, setting, mode, variant), *ratios))
+    for setting, mode, variant in rows_by_mode(grid):
+        cells = [Key(setting, variant, "jax", mode, n) for n in grid.lengths()]
+        ratios = [
+            grid.speed_ratio(key, key._replace(framework="torch"), "torch", "jax") for key in cells
+        ]
+        rows.append((*place(grid, setting, mode, variant), *ratios))
     note = (
         "Seconds a step takes in torch over those in jax: above 1, jax is faster. "
         f"{_ways_of_running(grid)}"

@@ -9,7 +9,7 @@ import pandas as pd
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
 
 NO_CHOICE = "no choice"
 NOT_TOLD = "not told"
@@ -25,12 +25,10 @@ def kernels(grid: Grid, context: Context) -> Table | None:
     columns = key_columns(grid, "framework", "mode", "variant")
     columns += [Column("form"), Column("kernels")]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
-                told = (_by_length(grid, keys, name) for name in ("built_form", "kernels"))
-                rows.append((*place(grid, setting, framework, mode, variant), *told))
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
+        texts = (_by_length(grid, keys, name) for name in ("built_form", "kernels"))
+        rows.append((*place(grid, setting, framework, mode, variant), *texts))
     note = (
         "form: what was built, also where `auto` was asked for. kernels: what the form chose for "
         "this device and these shapes where several would do, by length where lengths differ."

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NO_CELL, NOT_MEASURED, Grid, Key
@@ -20,6 +20,22 @@ def key_columns(grid: Grid, *labels: str) -> list[Column]:
 def place(grid: Grid, setting: str, *values: Value) -> Row:
     """The values of `key_columns`."""
     return (setting, *values) if grid.setting_fields else values
+
+
+def rows_by_pair(grid: Grid) -> Iterator[tuple[str, str, str, str]]:
+    """(setting, framework, mode, variant) of each row of a table by framework and mode."""
+    for setting in grid.settings():
+        for framework, mode in grid.pairs(setting):
+            for variant in grid.variants(setting):
+                yield setting, framework, mode, variant
+
+
+def rows_by_mode(grid: Grid) -> Iterator[tuple[str, str, str]]:
+    """(setting, mode, variant) of each row of a table whose columns are the frameworks."""
+    for setting in grid.settings():
+        for mode in grid.modes(setting):
+            for variant in grid.variants(setting):
+                yield setting, mode, variant
 
 
 def first_known(grid: Grid, keys: Iterable[Key], column: str) -> Value:
@@ -44,10 +60,8 @@ def by_length(
     for length in grid.lengths():
         headings += [metric_column(metric, f"L={length}") for metric in metrics]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
-                values = [grid.value(key, metric) for key in cells for metric in metrics]
-                rows.append((*place(grid, setting, framework, mode, variant), *values))
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
+        values = [grid.value(key, metric) for key in cells for metric in metrics]
+        rows.append((*place(grid, setting, framework, mode, variant), *values))
     return Table(name, title, note, context.shared, tuple(headings), rows)

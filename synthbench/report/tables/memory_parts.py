@@ -5,7 +5,13 @@ from __future__ import annotations
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, at_longest, key_columns, place
+from synthbench.report.tables.layout import (
+    Row,
+    at_longest,
+    key_columns,
+    place,
+    rows_by_mode,
+)
 
 PARTS = ("parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes")
 
@@ -21,13 +27,11 @@ def memory_parts(grid: Grid, context: Context) -> Table:
             Column("/peak", "share", framework),
         ]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for mode in grid.modes(setting):
-            for variant in grid.variants(setting):
-                length = grid.longest(setting)
-                cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
-                values = [value for key in cells for value in _parts(grid, key)]
-                rows.append((*place(grid, setting, mode, variant), *values))
+    for setting, mode, variant in rows_by_mode(grid):
+        length = grid.longest(setting)
+        cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
+        values = [value for key in cells for value in _parts(grid, key)]
+        rows.append((*place(grid, setting, mode, variant), *values))
     note = (
         f"MB (10^6 bytes), at {at_longest(grid)}. Activations are what one step adds at most to "
         "what is known to be there, gradients included. predicted is the peak as it was known "

@@ -11,6 +11,7 @@ from synthbench.report.tables.layout import (
     at_longest,
     key_columns,
     place,
+    rows_by_mode,
 )
 
 PHASES = ("build_seconds", "compile_seconds", "first_step_seconds", "median_seconds")
@@ -24,16 +25,13 @@ def phases(grid: Grid, context: Context) -> Table:
         columns += [metric_column(phase, framework) for phase in PHASES]
         columns += [metric_column("break_even_steps", framework)] * paired
     rows: list[Row] = []
-    for setting in grid.settings():
-        for mode in grid.modes(setting):
-            for variant in grid.variants(setting):
-                length = grid.longest(setting)
-                cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
-                values: list[Value] = []
-                for key in cells:
-                    values += [grid.value(key, phase) for phase in PHASES]
-                    values += [break_even(grid, key)] * paired
-                rows.append((*place(grid, setting, mode, variant), *values))
+    for setting, mode, variant in rows_by_mode(grid):
+        values: list[Value] = []
+        for framework in grid.frameworks():
+            key = Key(setting, variant, framework, mode, grid.longest(setting))
+            values += [grid.value(key, phase) for phase in PHASES]
+            values += [break_even(grid, key)] * paired
+        rows.append((*place(grid, setting, mode, variant), *values))
     note = f"Milliseconds, at {at_longest(grid)}. steady is the median step after warm-up."
     if paired:
         note += (

@@ -7,7 +7,7 @@ from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
 
 TWIN = "(A/A twin)"
 
@@ -44,17 +44,15 @@ def _rows(grid: Grid, baseline: str) -> list[tuple[Row, list[Key]]]:
     """The key values of each row, and its cells."""
     rows: list[tuple[Row, list[Key]]] = []
     twins = set(grid.twins())
-    for setting in grid.settings():
+    for setting, framework, mode, variant in rows_by_pair(grid):
         if baseline not in grid.variants(setting):
             continue
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                replica = int(variant == baseline)
-                keys = [Key(setting, variant, framework, mode, n, replica) for n in grid.lengths()]
-                if replica and not twins.intersection(keys):
-                    continue
-                label = f"{variant} {TWIN}" if replica else variant
-                rows.append((place(grid, setting, framework, mode, label), keys))
+        replica = int(variant == baseline)
+        keys = [Key(setting, variant, framework, mode, n, replica) for n in grid.lengths()]
+        if replica and not twins.intersection(keys):
+            continue
+        label = f"{variant} {TWIN}" if replica else variant
+        rows.append((place(grid, setting, framework, mode, label), keys))
     return rows
 
 

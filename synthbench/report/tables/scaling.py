@@ -10,7 +10,7 @@ from synthbench.metrics import significant
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Cost, Grid, Key
 from synthbench.report.data.table import Column, Table, Value
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
 
 COSTS: dict[str, Cost] = {"time": "seconds", "memory": "peak_bytes"}
 TOO_FEW = "too few lengths"
@@ -25,16 +25,14 @@ def scaling(grid: Grid, context: Context) -> Table:
         group = f"{name} overtakes {baseline}"
         columns += [Column(label, "length", group) for label in ("at", "low", "high")]
     series = {
-        (setting, pair, variant): [
-            Key(setting, variant, *pair, length) for length in grid.lengths(setting)
+        (setting, framework, mode, variant): [
+            Key(setting, variant, framework, mode, length) for length in grid.lengths(setting)
         ]
-        for setting in grid.settings()
-        for pair in grid.pairs(setting)
-        for variant in grid.variants(setting)
+        for setting, framework, mode, variant in rows_by_pair(grid)
     }
     compared = {cost: _estimates(grid, baseline, series.values(), cost) for cost in COSTS.values()}
     rows: list[Row] = []
-    for (setting, (framework, mode), variant), keys in series.items():
+    for (setting, framework, mode, variant), keys in series.items():
         row: list[Value] = []
         for cost in COSTS.values():
             row += _exponent(grid, keys, cost)

@@ -8,7 +8,7 @@ from synthbench.record import Ceiling
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
 
 NO_CEILING = "no ceiling"
 DISTURBED = "(disturbed while it was measured: it may be higher)"
@@ -19,12 +19,10 @@ def utilisation(grid: Grid, context: Context) -> Table:
     columns: list[Column] = key_columns(grid, "framework", "mode", "variant")
     columns += [metric_column("utilisation", f"L={length}") for length in grid.lengths()]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
-                values = [share(grid, key, context.ceilings) for key in cells]
-                rows.append((*place(grid, setting, framework, mode, variant), *values))
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
+        values = [share(grid, key, context.ceilings) for key in cells]
+        rows.append((*place(grid, setting, framework, mode, variant), *values))
     known = "; ".join(map(describe, context.ceilings)) or "not measured in this run"
     note = (
         "FLOPs of the whole step (as traced, or by formula for a forward pass) a second, over the "
