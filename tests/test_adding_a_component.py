@@ -24,6 +24,7 @@ from synthbench.mixers.component import Component
 from synthbench.mixers.notation import canonical, parse
 from synthbench.mixers.plugin_component import is_builtin, with_functions
 from synthbench.mixers.sizes import Sizes
+from synthbench.run.extensions import load_plugin
 from tests.documents import DOCS, blocks
 
 PAGE = "adding_a_component.md"
@@ -49,7 +50,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def components(folder: Path) -> dict[str, type[Component]]:
     """The page's components, loaded as --plugin loads them."""
-    return {cls.name: cls for cls in catalog.load_plugin("my_components")}
+    return {cls.name: cls for cls in load_plugin("my_components")}
 
 
 def test_a_component_stands_in_notation(components: dict[str, type[Component]]) -> None:

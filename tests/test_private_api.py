@@ -130,7 +130,7 @@ def test_a_prediction_without_fake_tensors_is_the_declarations_bound(
     }  # fmt: skip
     x = np.zeros((1, 4, model.sizes.d_model), np.float32)
     batch = Batch(x, np.zeros((1, 4), np.int64))
-    plan = memory_prediction.predict(backend, model, Cell(**content), batch)  # type: ignore[arg-type]
+    plan = memory_prediction.predict(backend, model, Cell.from_flat(**content), batch)
     assert plan.tool == memory_prediction.DECLARATION
 
 
