@@ -23,6 +23,7 @@ from synthbench.errors import NotationError, ResultsError, UnknownNameError, Uns
 
 if TYPE_CHECKING:
     from synthbench.run.runner import Summary
+    from synthbench.suites.plan import Plan
 
 # The tables a run prints; the others are files.
 SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
@@ -35,7 +36,8 @@ FAILED = (
 
 def run(
     suite: Annotated[
-        str, typer.Option("--suite", metavar="NAME|FILE", help="A suite's name, or a YAML file.")
+        str,
+        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
     ],
     device: Annotated[
         str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
@@ -46,7 +48,8 @@ def run(
         typer.Option(
             "--variants",
             metavar='"V,FR(rank=32)+V"',
-            help="These variants in place of the suite's, by comma. Repeatable.",
+            help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
+            "Repeatable.",
             show_default=False,
         ),
     ] = [],  # noqa: B006
@@ -93,6 +96,14 @@ def run(
             help="Run also the cells that are predicted to need more memory than there is.",
         ),
     ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Measure and write nothing: print the cells, what is skipped and why, and how "
+            "long the run will take.",
+        ),
+    ] = False,
     executor: Annotated[
         str,
         typer.Option("--executor", help="Where cells run; `synthbench list executors` shows all."),
@@ -134,6 +145,9 @@ def run(
     if not plan.cells:
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")
+    if dry_run:
+        _print_dry_run(plan, results, resume)
+        return
     if out is None and resume:
         out = newest_unfinished(plan.suite, where, results)
     elif out is None:
@@ -180,6 +194,17 @@ def _outcomes(retry: list[str], resume: bool) -> list[str]:
     if found and not resume:
         raise NotationError("--retry measures cells of an existing run again; add --resume")
     return found
+
+
+def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
+    """Print what the run of a plan would measure, and how long it would take."""
+    from synthbench.cli.dry_run import dry_run_lines
+    from synthbench.run.estimate import estimate
+
+    if resume:
+        raise NotationError("--dry-run shows the whole plan of a suite; leave --resume out")
+    for line in dry_run_lines(plan, estimate(plan, results), console().width):
+        typer.echo(line)
 
 
 def _tell_kept(summary: Summary, again: str) -> None:

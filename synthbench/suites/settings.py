@@ -97,7 +97,7 @@ def _axis_of(name: str) -> tuple[Any, Any]:
     if field.metadata:
         value = Annotated[value, *field.metadata]
     axis = Annotated[tuple[value, ...], Field(min_length=1)]
-    examples = [field.examples] if field.examples else None
+    examples = [field.examples] if field.examples else None  # one list of all of them
     description = f"Replaces `model.{name}`. {field.description}"
     return axis | None, Field(default=None, description=description, examples=examples)
 
