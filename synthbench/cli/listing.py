@@ -24,7 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def variants(plugin: Plugin = []) -> None:  # noqa: B006
-    """Every mixer by its notation; `show` tells more of one."""
+    """List every mixer by its notation; `show` prints the details of one."""
     from synthbench.mixers.attention import Attention
     from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import parse
@@ -48,7 +48,7 @@ def variants(plugin: Plugin = []) -> None:  # noqa: B006
 
 @app.command()
 def suites() -> None:
-    """Every suite that `run --suite` finds by name."""
+    """List the suites that `run --suite` finds by name."""
     from synthbench.suites.suite import list_suites, load_suite
 
     rows = []
@@ -64,7 +64,7 @@ def suites() -> None:
 
 @app.command()
 def devices() -> None:
-    """The devices each framework sees, or why it cannot be used."""
+    """List the devices of each framework, or why it cannot be used."""
     from synthbench.run.devices import device_report
 
     rows = []
@@ -78,7 +78,7 @@ def devices() -> None:
 
 @app.command()
 def runs(results: Results = Path("results")) -> None:
-    """Every run below the results folder, and how its cells came out."""
+    """List the runs in the results folder with the outcomes of their cells."""
     from synthbench.store import list_runs, read_run
 
     rows = []
@@ -95,9 +95,9 @@ def runs(results: Results = Path("results")) -> None:
             (name, run.info.device, run.info.started[:19], state(run.info), found or "none")
         )
     if not rows:
-        typer.echo(f"no run below {results}")
+        typer.echo(f"no run found in {results}")
         return
-    print_columns(("run", "device", "begun (UTC)", "state", "records"), rows)
+    print_columns(("run", "device", "started (UTC)", "state", "records"), rows)
 
 
 @app.command()
