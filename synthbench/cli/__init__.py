@@ -1,4 +1,4 @@
-"""The command line: parse, call, print. Nothing else in the package exits."""
+"""The command line: parse, call, print. The rest of the package never exits."""
 
 from __future__ import annotations
 

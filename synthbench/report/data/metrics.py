@@ -1,4 +1,4 @@
-"""All metrics by name: those of every record, those of the tasks, those that tables derive."""
+"""All metrics by name: common to all tasks, of each task, and derived in tables."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from synthbench.tasks.base import Task
 from synthbench.tasks.catalog import TASK_REGISTRY
 from synthbench.tasks.common_metrics import COMMON_METRICS
 
-RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame that are no metrics
+RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame that are not metrics
 
-# No record has these: a table computes them, or shows a number that is not a metric, as a length.
+# Not in records: a table computes these, or they print a number like a length or a batch size.
 DERIVED: dict[str, Metric] = {
     "utilisation": Metric("util %", "%", "higher", percent, scale=100),
     "break_even_steps": Metric("break-even", "steps", "lower", whole),

@@ -1,4 +1,4 @@
-"""A cell as pytest-benchmark knows a benchmark: name, group, parameters, what else is known."""
+"""A cell as a benchmark of pytest-benchmark: name, group, parameters, extra information."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ PARAMETERS = (
 
 
 def benchmark_names(cells: Iterable[Cell]) -> dict[str, str]:
-    """Cell id -> a name like V-torch-forward-128, the same for the same cell in any selection.
+    """Cell id -> a name like V-torch-forward-128, which does not depend on the other cells.
 
-    What is not as in most suites stands behind the length (batch8, bfloat16, fused, cuda, ...);
-    cells that would still share a name have their id behind it.
+    Settings that differ from the usual follow the length (batch8, bfloat16, fused, cuda, ...).
+    Cells that would still have the same name get their id as a suffix.
     """
     named = {cell.id: "-".join([cell.variant, setting_name(cell), *_twin(cell)]) for cell in cells}
-    times = Counter(named.values())
-    return {id: name if times[name] == 1 else f"{name}-{id}" for id, name in named.items()}
+    count = Counter(named.values())
+    return {id: name if count[name] == 1 else f"{name}-{id}" for id, name in named.items()}
 
 
 def setting_name(cell: Cell) -> str:
-    """A cell but for its variant, torch-forward-128: the group in which variants are compared."""
+    """A cell without its variant, like torch-forward-128: the group that is compared."""
     usual = DEFAULT_COMPILE[cell.framework]
     more = {
         f"batch{cell.batch}": cell.batch != 1,
@@ -47,13 +47,13 @@ def _twin(cell: Cell) -> list[str]:
 
 
 def parameters_of(cell: Cell) -> dict[str, Any]:
-    """What --benchmark-group-by=param:NAME can name."""
+    """The parameters for --benchmark-group-by=param:NAME."""
     content = cell.flat()
     return {name: content[name] for name in PARAMETERS}
 
 
 def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Cell id -> its records by round; of each the last attempt."""
+    """Cell id -> its records by round, the last attempt of each."""
     cells: dict[str, list[Record]] = {}
     for record in sorted(latest(records), key=lambda record: record.key):
         cells.setdefault(record.id, []).append(record)
@@ -61,20 +61,20 @@ def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def worst(rounds: Sequence[Record]) -> Record:
-    """The record that decides: a cell that fails now and then gives no number to rely on."""
+    """The record with the worst outcome: a cell that fails sometimes gives no reliable number."""
     return min(rounds, key=lambda record: OUTCOMES.index(record.outcome))
 
 
 def samples_of(rounds: Iterable[Record]) -> list[float]:
-    """Seconds of every steady-state step: the rounds one after the other, each sample alike."""
+    """Seconds of every steady-state step, round after round."""
     timings = [record.measurements.timing for record in rounds]
     return [sample for timing in timings if timing is not None for sample in timing.samples]
 
 
 def extra_info(rounds: Sequence[Record]) -> dict[str, Any]:
-    """What a cell is, and every metric of it, pooled over the rounds; None if not measured.
+    """The parameters of a cell, and its metrics pooled over the rounds; None if not measured.
 
-    Stored values: bytes and seconds. `warnings` is a list, `round_medians` has one entry per round.
+    Bytes and seconds, as stored. `warnings` is a list, `round_medians` has one entry per round.
     """
     metrics = metrics_of(rounds)
     rows = [record_row(record, metrics) for record in rounds]

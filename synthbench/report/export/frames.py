@@ -20,27 +20,28 @@ SAMPLES = "sample_seconds"
 
 
 def csv_text(records: Iterable[Record]) -> str:
-    """The columns of `load_results`; what was not measured is empty. Raw samples are left out."""
+    """The columns of `load_results`, without raw samples; a missing value is empty."""
     return _flat(record_frame(records)).to_csv(index=False, lineterminator="\n")
 
 
 def write_parquet(records: Iterable[Record], path: Path) -> None:
-    """The columns of `load_results` and SAMPLES, a list of the seconds of each step.
+    """The columns of `load_results`, and SAMPLES: a list with the seconds of each step.
 
-    Raises PackageMissingError without pyarrow, and OSError where the file cannot be written.
+    Raises PackageMissingError without pyarrow, and OSError if the file cannot be written.
     """
     frame = parquet_frame(records)
     try:
         frame.to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
-        why = str(error).partition(". ")[0].replace("`", "")
+        reason = str(error).partition(". ")[0].replace("`", "")
         raise PackageMissingError(
-            f"Parquet files need pyarrow: {why}; pip install 'synthbench[parquet]', or export csv"
+            f"Parquet files need pyarrow: {reason}; pip install 'synthbench[parquet]', or use "
+            "--format csv"
         ) from error
 
 
 def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """What `write_parquet` writes: each column of one type, texts, numbers or lists of them."""
+    """The frame that `write_parquet` writes; each column has one type."""
     counted = latest(records)
     frame = _flat(record_frame(counted))
     timings = [record.measurements.timing for record in counted]
@@ -50,11 +51,11 @@ def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each column of the same type in every run, also where it is empty; mappings as JSON."""
+    """Each column has the same type in every run, even if it is empty; mappings become JSON."""
     for name in frame.columns:
         if name in INTEGERS:
             frame[name] = frame[name].astype("Int64")
-        elif name in FIXED_TEXTS or metric_named(name).type not in DTYPES:  # others have theirs
+        elif name in FIXED_TEXTS or metric_named(name).type not in DTYPES:
             texts = pd.Series(map(_json, frame[name]), index=frame.index, dtype=object)
             frame[name] = texts.astype("str")
     return frame

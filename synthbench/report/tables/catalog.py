@@ -1,4 +1,4 @@
-"""The tables of a run, built from its records alone; the same records give the same tables."""
+"""The list of all tables: to add one, write its file and name its builder in TABLES."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from synthbench.tasks.cost import Cost
 
 
 def make_tables(run: Run) -> list[Table]:
-    """Every table of a run, in the order in which they are shown; those it has nothing for not."""
+    """The tables of a run in the order of TABLES, made only from its records."""
     order = variant_order(run.info)
     grid = Grid(run.records, order)
     of_cost = [record for record in run.records if record.cell.task == Cost.name]

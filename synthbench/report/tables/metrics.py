@@ -6,7 +6,7 @@ from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Column, Table, metric_column
-from synthbench.report.tables.layout import Row, key_columns, place, rows_by_pair
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 from synthbench.tasks.catalog import TASK_REGISTRY
 from synthbench.tasks.cost import Cost
 
@@ -30,8 +30,9 @@ def metrics(grid: Grid, context: Context) -> Table | None:
             key = Key(setting, variant, framework, mode, length)
             cell = grid.cell(key)
             if cell is None or cell["task"] != Cost.name:
-                where = place(grid, setting, framework, mode, variant, length)
-                rows.append((*where, *(_value(grid, key, name) for name in names)))
+                values = [_value(grid, key, name) for name in names]
+                keys = key_values(grid, setting, framework, mode, variant, length)
+                rows.append((*keys, *values))
     directions = [
         f"{metric_named(name).label}: {metric_named(name).better} is better"
         for name in names
