@@ -109,7 +109,8 @@ def _quiet() -> Iterator[None]:
     """Hide what torch.jit says of tracing and of itself: the trace is only counted, never run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=torch.jit._trace.TracerWarning)
-        warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
+        for category in (DeprecationWarning, FutureWarning):  # before and since torch 2.15
+            warnings.filterwarnings("ignore", r"`torch\.jit\.", category=category)
         yield
 
 
