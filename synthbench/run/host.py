@@ -65,9 +65,11 @@ def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
     """Import the framework's back end and the plug-ins; the reply says what is missing."""
     try:
         backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
-        for module in PRELOAD[framework]:
-            with contextlib.suppress(ImportError):  # another version may have moved it
-                importlib.import_module(module)
+        with warnings.catch_warnings():  # with torch 2.15, fvcore warns as it is imported
+            warnings.simplefilter("ignore", FutureWarning)
+            for module in PRELOAD[framework]:
+                with contextlib.suppress(ImportError):  # another version may have moved it
+                    importlib.import_module(module)
         for plugin in plugins:
             load_plugin(plugin)
     except SynthbenchError as error:
