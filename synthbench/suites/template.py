@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable
+from typing import Any
 
 from synthbench.suites.schema import Key, flow, keys_of
 
@@ -24,7 +25,7 @@ VARIANTS = """\
     - R+V                     # a mixture: the logits of both are added
     - FR(rank=[8, 32])        # two variants: FR(rank=8) and FR(rank=32)
 """
-GIVEN = {
+GIVEN: dict[str, dict[str, Any]] = {
     "axes": {"seq_len": [128, 256]},
     "model": {"d_model": 128, "heads": 4},
     "measure": {"rounds": 2, "min_seconds": 0.1, "max_seconds": 1.0},
