@@ -11,7 +11,9 @@ from synthbench.suites.cell import Cell
 
 SCHEMA_VERSION = 2
 
-Outcome = Literal["ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined"]
+Outcome = Literal[
+    "ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined", "unchecked"
+]  # fmt: skip
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import os
@@ -11,6 +12,7 @@ import tomllib
 from pathlib import Path
 from types import ModuleType
 
+import grimp
 import pytest
 
 from synthbench.mixers import catalog
@@ -66,11 +68,72 @@ def test_the_contract_names_every_module() -> None:
     present = {p.stem for p in package.glob("[!_]*.py")}
     present |= {p.parent.name for p in package.glob("*/__init__.py")} - {"backends"}
     present |= {f"backends.{p.stem}" for p in package.glob("backends/[!_]*.py")}
-    for contract in contracts:
-        if contract["type"] == "forbidden":
-            allowed = {"torch": "backends.jax", "jax": "backends.torch"}[contract["id"]]
-            expected = {f"synthbench.{name}" for name in (*present, allowed)}
-            assert set(contract["source_modules"]) == expected
+    forbidden = {c["id"]: c for c in contracts if c["type"] == "forbidden"}
+    for framework, other in (("torch", "backends.jax"), ("jax", "backends.torch")):
+        expected = {f"synthbench.{name}" for name in (*present, other)}
+        assert set(forbidden.pop(framework)["source_modules"]) == expected
+    others = {name.partition(".")[0] for name in present} - {"analysis"}
+    named = set(forbidden.pop("analysis")["forbidden_modules"])
+    assert named >= {f"synthbench.{name}" for name in others} | set(FRAMEWORKS)
+    assert not forbidden
+
+
+def import_graph() -> dict[str, set[str]]:
+    """Module of the package -> what it imports, also inside functions and for type checking."""
+    graph = grimp.build_graph("synthbench", include_external_packages=True, cache_dir=None)
+    return {name: set(graph.find_modules_directly_imported_by(name)) for name in graph.modules}
+
+
+def cycles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """The groups of modules that all import each other, directly or not."""
+    reached: dict[str, set[str]] = {}
+    for start in imports:
+        seen: set[str] = set()
+        waiting = list(imports[start])
+        while waiting:
+            if (name := waiting.pop()) not in seen:
+                seen.add(name)
+                waiting += imports.get(name, ())
+        reached[start] = seen
+    groups = {
+        frozenset(other for other in reached[name] if name in reached.get(other, ()))
+        for name in imports
+    }
+    return [set(group) for group in groups if group]
+
+
+def test_cycles_are_found() -> None:
+    imports = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    assert sorted(map(sorted, cycles(imports))) == [["a", "b", "c"], ["d", "e"]]
+
+
+def test_no_import_cycle() -> None:
+    """Two files may import each other inside functions; more than two could not be understood."""
+    imports = import_graph()
+    assert "synthbench.mixers.notation" in imports
+    too_long = [sorted(group) for group in cycles(imports) if len(group) > 2]
+    assert not too_long, f"these modules import each other: {too_long}"
+
+
+def test_in_mixers_only_notation_knows_the_notation() -> None:
+    """A mixer is an object; how it is written must not matter to it."""
+    notation = "synthbench.mixers.notation"
+    users = [name for name, found in import_graph().items() if notation in found]
+    assert not [name for name in users if name.startswith("synthbench.mixers.")]
+    assert "synthbench.suites.cell" in users
+
+
+def test_the_statistics_do_no_input_or_output() -> None:
+    allowed = {"__future__", "collections", "dataclasses", "math", "typing", "numpy", "scipy"}
+    for name, found in import_graph().items():
+        if name.startswith("synthbench.analysis."):
+            others = {one for one in found if not one.startswith("synthbench.analysis.")}
+            assert others <= allowed, f"{name} imports {sorted(others - allowed)}"
+    for path in (ROOT / "synthbench" / "analysis").glob("*.py"):
+        called = {
+            node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
+        }
+        assert not called & {"open", "print", "input"}, path
 
 
 def test_the_public_api_needs_neither_framework() -> None:

@@ -107,17 +107,17 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
     assert split_list([]) == []
     with pytest.raises(NotationError, match="'V,,R' has an empty entry; write variants like V,"):
         split_list(["V,,R"])
-    with pytest.raises(NotationError, match=r"'' holds nothing; .*`synthbench list variants`"):
+    with pytest.raises(NotationError, match=r"'' is empty; .*`synthbench list variants`"):
         split_list([""])
     assert split_lengths(["128, 256", "512"]) == [128, 256, 512]
     with pytest.raises(NotationError, match="'12x' is not an integer"):
         split_lengths(["12x"])
-    with pytest.raises(NotationError, match="'' holds nothing; write lengths like --seq-len 128"):
+    with pytest.raises(NotationError, match="'' is empty; write lengths like --seq-len 128"):
         split_lengths([""])
     for text in ("-1", "1.5", "٣", "²"):
         with pytest.raises(NotationError, match="is not an integer; write lengths"):
             split_lengths([text])
-    with pytest.raises(NotationError, match="longer than any length"):
+    with pytest.raises(NotationError, match="too many digits for a length"):
         split_lengths(["9" * 5000])
 
 
@@ -137,20 +137,20 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
         (["run", "--suite", "smoke", "--device", "cpu", "--seq-len", "0"], ["length 0"]),
         (["run", "--suite", "smoke", "--plugin", "no_such_module"], ["cannot be imported"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--resume"], ["no unfinished run"]),
-        (["tables"], ["no run below results"]),
+        (["tables"], ["no run found in results"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--resume", "--out", "nowhere"],
          ["no run in nowhere to go on with", "leave --resume out"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--framework", ""],
-         ["'' holds nothing; write --framework torch,jax"]),
+         ["'' is empty; write --framework torch,jax"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--variants", ""],
-         ["'' holds nothing; write variants like", "synthbench list variants"]),
+         ["'' is empty; write variants like", "synthbench list variants"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--seq-len", ""],
-         ["'' holds nothing; write lengths like --seq-len 128,256"]),
+         ["'' is empty; write lengths like --seq-len 128,256"]),
         (["verify", "V", "--framework", ","], ["empty entry; write --framework torch,jax"]),
         (["show", "light_conv", "--d-model", "10", "--heads", "4"], ["heads in 1, 2, 5, 10\n"]),
-        (["tables", "smoke/one"], ["no run 'smoke/one'"]),
-        (["tables", ""], ["no run ''"]),
-        (["tables", "."], ["'.' is there, but is no run", "synthbench list runs"]),
+        (["tables", "smoke/one"], ["run 'smoke/one' not found"]),
+        (["tables", ""], ["run '' not found"]),
+        (["tables", "."], ["'.' is not a run", "synthbench list runs"]),
         (["tables", "a" * 5000], ["File name too long", "(5009 characters)"]),
     ],
 )  # fmt: skip
@@ -205,7 +205,7 @@ def test_a_run_from_end_to_end(capsys: Captured, tmp_path: Path) -> None:
     code, printed, err = synthbench(capsys, *call)
     assert code == 0, err
     assert "every variant at length 8" in printed
-    assert "All 2 cells ok." in printed
+    assert "All 2 cells are ok." in printed
     assert str(out / "tables") in printed
     assert {record.cell.variant for record in read_run(out).records} == {"V", "R"}
     assert synthbench(capsys, "tables", str(out), "--check")[0] == 0
@@ -360,7 +360,7 @@ def test_tables_are_made_printed_and_checked(
     code, out, _ = synthbench(capsys, "tables")
     assert (code, out) == (0, "results/smoke/1/tables\nresults/smoke/2/tables\n")
     code, out, _ = synthbench(capsys, "tables", "--check")
-    assert (code, out) == (0, "tables of 2 runs are what the records give\n")
+    assert (code, out) == (0, "the tables of 2 runs match the records\n")
     assert "results/smoke/2/tables" in synthbench(capsys, "tables", "smoke")[1]  # the newest
     for spelling in ("smoke/1", "results/smoke/1", str(tmp_path / "results/smoke/1")):
         assert synthbench(capsys, "tables", spelling, "--check")[0] == 0
@@ -382,7 +382,7 @@ def test_tables_are_made_printed_and_checked(
     assert len(out.splitlines()) == 2
     assert "speed.csv: differs" in out
     assert "cost.md: missing" in out
-    assert "2 files differ" in err
+    assert "2 files do not match the records" in err
     assert "Did you mean smoke" in refused(capsys, "tables", "smokee")
 
 
@@ -411,7 +411,7 @@ def test_a_damaged_record_is_told_and_the_rest_is_shown(capsys: Captured, tmp_pa
     code, out, err = synthbench(capsys, "tables", str(run))
     assert code == 0
     assert "line 2 of records.jsonl is damaged" in err
-    assert "1 damaged lines of records.jsonl were left out." in out
+    assert "1 damaged lines of records.jsonl were skipped." in out
 
 
 def test_a_folder_that_cannot_be_written_is_named(capsys: Captured, tmp_path: Path) -> None:
@@ -490,7 +490,7 @@ def test_reading_and_asking_needs_neither_framework(tmp_path: Path) -> None:
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "S = (X query) (X key)^T" in done.stdout
-    assert "tables of 1 run are what the records give" in done.stdout
+    assert "the tables of 1 run match the records" in done.stdout
 
 
 def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
@@ -568,3 +568,17 @@ def test_verify_finds_the_variant_that_is_off(tmp_path: Path) -> None:
     assert verdicts["off"].endswith("FAILED")
     assert "1.0e-03" in verdicts["off"]
     assert "1 of 2 variants did not pass" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--retry", "unchecked"], "--retry measures cells of an existing run again; add --resume"),
+        (["--retry", "oomm", "--resume"], "outcome 'oomm' not known. Did you mean oom"),
+        (["--retry", "oom,", "--resume"], "write --retry unchecked,disturbed"),
+    ],
+)
+def test_a_wrong_retry_is_one_clear_message(
+    capsys: Captured, arguments: list[str], message: str
+) -> None:
+    assert message in refused(capsys, "run", "--suite", "smoke", "--device", "cpu", *arguments)

@@ -177,7 +177,7 @@ def test_pytest_benchmark_compares_the_files(tmp_path: Path, capsys: Captured) -
         call = [f"tiny/{name}", "--results", str(tmp_path), "--out", out]
         code, printed, err = export(capsys, *call, "--format", "pytest-benchmark")
         assert (code, printed) == (0, ""), err
-        assert ("2 of 4 cells have no samples, left out: 1 crashed, 1 oom" in err) == (
+        assert ("2 of 4 cells have no samples and are left out: 1 crashed, 1 oom" in err) == (
             name == "one"
         )
     done = compare(tmp_path, "one.json", "--columns=median", "--csv=one")
@@ -282,7 +282,7 @@ def test_without_a_run_the_newest_is_exported(
     monkeypatch.chdir(tmp_path)
     code, _, err = export(capsys, "--format", "csv")
     assert code == 2
-    assert "below results" in err
+    assert "results has no runs" in err
     made_run(Path("results/tiny/b"))
     made_run(Path("results/other/a"), [record(cell("R"), 0.1)], started="2026-01-02")
     code, printed, err = export(capsys, "--format", "csv")
@@ -294,10 +294,10 @@ def test_without_a_run_the_newest_is_exported(
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
-        (["run", "--format", "parquet"], "name a file with --out"),
+        (["run", "--format", "parquet"], "give one with --out"),
         (["run", "--format", "csv", "--out", "no/such/folder/a.csv"], "cannot write no/such"),
         (["failed", "--format", "pytest-benchmark"], "no cell of failed has samples"),
-        (["rum", "--format", "csv"], "there is no run 'rum'"),
+        (["rum", "--format", "csv"], "run 'rum' not found"),
         (["run"], "Missing option"),
         (["run", "--format", "xml"], "'xml' is not one of"),
     ],

@@ -8,18 +8,23 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar
 
 import pytest
 
+import synthbench
 from synthbench.measure.environment import available_memory, container_memory_left
+from synthbench.record import latest
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Reply
 from synthbench.run.runner import run_plan
 from synthbench.run.supervise import supervise
-from synthbench.store import read_run
+from synthbench.store import RECORDS, read_run
 from tests.plugin_isolation import isolated_plugins
+from tests.plugins.faulty import Faulty
 from tests.test_runner import PLUGIN, ROOT, plan
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
@@ -160,6 +165,52 @@ def test_a_host_that_is_stopped_is_replaced(
     assert records["stopper"].outcome == "crashed"
     assert "host process was killed" in records["stopper"].reason
     assert records["R"].outcome == "ok"
+
+
+@dataclass(frozen=True)
+class Slow(Faulty):
+    """Takes longer than allowed, but only until the file `quick` exists."""
+
+    name: ClassVar[str] = "slow"
+
+    def reference(self, p: Any, x: Any, sizes: Any, **_: Any) -> Any:
+        return x * 1
+
+    def deed(self) -> None:
+        while not Path("quick").exists():
+            time.sleep(0.05)
+
+
+def test_a_parity_check_out_of_time_concerns_one_attempt_and_can_be_retried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    synthbench.register(Slow)
+    planned = plan("slow", "R", timeout=2)
+    this = ["tests.plugins.faulty", "tests.test_faults"]
+    run_plan(planned, "run", plugins=this)
+    first = {record.cell.variant: record for record in read_run(Path("run")).records}
+    assert first["slow"].outcome == "unchecked"
+    assert first["slow"].reason.startswith("parity could not be checked: timeout: ended after 2 s")
+    Path("quick").touch()
+    run_plan(planned, "run", plugins=this, resume=True)
+    assert len(read_run(Path("run")).records) == 2  # without --retry nothing is measured again
+    run_plan(planned, "run", plugins=this, resume=True, retry=["unchecked"])
+    records = read_run(Path("run")).records
+    assert [(r.cell.variant, r.attempt, r.outcome) for r in records[2:]] == [("slow", 1, "ok")]
+    assert {r.outcome for r in latest(records)} == {"ok"}
+
+
+def test_disturbed_cells_can_be_measured_again(tmp_path: Path) -> None:
+    run_plan(plan("R", "V"), tmp_path / "run", plugins=[PLUGIN])
+    path = tmp_path / "run" / RECORDS
+    records = [json.loads(line) for line in path.read_text().splitlines()]
+    records[0]["measurements"]["warnings"] = ["busy"]
+    records[1]["measurements"]["warnings"] = []
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    run_plan(plan("R", "V"), tmp_path / "run", plugins=[PLUGIN], resume=True, retry=["disturbed"])
+    again = read_run(tmp_path / "run").records
+    assert [(r.id, r.attempt) for r in again[2:]] == [(records[0]["id"], 1)]
 
 
 SHADOWS = ("random", "torch", "numpy", "json", "yaml")

@@ -100,7 +100,7 @@ def test_what_was_built_and_chosen_is_shown_by_length() -> None:
     fused, plain = ({"setting": f"form={form}", "variant": "R"} for form in ("fused", "reference"))
     assert value(table, "kernels", **fused) == "L=64: kernel of R; L=128: kernel of R, wide"
     assert value(table, "form", **fused) == "fused"
-    assert value(table, "kernels", **plain) == "no choice"
+    assert value(table, "kernels", **plain) == "only one"
     assert value(table, "kernels", **fused | {"variant": "V"}) == "kernel of V"
 
 
@@ -119,7 +119,7 @@ def test_records_from_before_forms_were_told_have_no_table_of_choices() -> None:
     assert "kernels" not in again
     assert any("form auto, " in line for line in again["speed"].context)
     both = [Record.model_validate(old), record(cell("R", "torch", "train", 64), form="fused")]
-    assert value(made(both)["kernels"], "form", variant="V") == "not told"
+    assert value(made(both)["kernels"], "form", variant="V") == "not recorded"
 
 
 def test_the_suite_of_forms_has_both_forms_of_every_variant() -> None:

@@ -154,5 +154,5 @@ def test_the_parts_of_the_peak_stand_in_a_table(runs: Any) -> None:
         whole = sum(parts) + row[f"{framework} activations"]
         assert whole == pytest.approx(row[f"{framework} peak"])
         assert row[f"{framework} activations"] == pytest.approx(64, abs=2)
-        assert row[f"{framework} /peak"] == pytest.approx(1, abs=0.03)
+        assert row[f"{framework} predicted/peak"] == pytest.approx(1, abs=0.03)
     assert "torch by torch storage tracking; jax by XLA" in table.note

@@ -73,26 +73,26 @@ def test_bands_span_the_rounds_and_one_round_has_none() -> None:
     one = drawn(run_of(list(records(1))))
     assert all(panel["area low"] == [] for panel in one)
     assert "Bands" not in str(spec(run_of(list(records(1))))["title"])
-    assert "Bands span what 2 rounds" in str(spec(run_of(list(records(2))))["title"])
+    assert "Bands: the range over 2 rounds" in str(spec(run_of(list(records(2))))["title"])
 
 
 def test_what_did_not_fit_is_marked_where_that_happened() -> None:
     torch_time, jax_time, _, jax_memory = drawn(run_of(list(records())))
-    assert torch_time["text place right"] == []
+    assert torch_time["text y right"] == []
     for panel in (jax_time, jax_memory):
-        (mark,) = panel["text place right"]
+        (mark,) = panel["text y right"]
         assert (mark["variant"], mark["length"]) == ("D", 512)
         assert mark["text"] == "D \u00d7"
         assert max(p["length"] for p in panel["line cost"] if p["variant"] == "D") == 256
         highest = max(p["cost"] for p in panel["line cost"])
-        assert mark["place"] > highest
+        assert mark["y"] > highest
     assert "did not fit" in str(spec(run_of(list(records())))["title"])
 
 
 def test_names_stand_at_the_ends_and_do_not_overlap() -> None:
     for panel in drawn(run_of(list(records()))):
         ends = {p["variant"]: p["length"] for p in panel["line cost"]}
-        labels = panel["text place"]
+        labels = panel["text y"]
         assert {p["variant"]: p["length"] for p in labels} == ends
     close = [10.0, 11.0, 12.0, 100.0, HEIGHT, HEIGHT]
     places = spread(close, LABEL_HEIGHT, 0, HEIGHT)
@@ -185,7 +185,7 @@ def test_the_command_writes_the_same_bytes_each_time(
     with pytest.raises(SystemExit) as ended:
         main(["plot", "--results", str(tmp_path / "empty")])
     assert ended.value.code == 2
-    assert "make one with synthbench run" in capsys.readouterr().err
+    assert "create one with `synthbench run" in capsys.readouterr().err
 
 
 def test_committed_pictures_are_what_the_records_give(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from synthbench.record import Memory, Record
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import TABLES, make_tables
-from tests.test_tables import OF_FORMS, cell, record, run_of, value
+from tests.test_tables import OF_OTHER_RUNS, cell, record, run_of, value
 
 LENGTHS = (128, 256, 512, 1024, 2048)
 WOBBLE = 0.002  # of each measurement, relative
@@ -69,22 +69,22 @@ def tables() -> dict[str, Table]:
 def test_ratios_and_verdicts_are_the_known_ones(tables: dict[str, Table]) -> None:
     ratios = tables["ratios"]
     assert [row[2] for row in ratios.rows] == ["V (A/A twin)", "R", "FR", "D"]
-    assert value(ratios, "L=2048 x V", variant="R") == pytest.approx(2048 / 300, rel=0.01)
+    assert value(ratios, "L=2048 speed vs V", variant="R") == pytest.approx(2048 / 300, rel=0.01)
     assert value(ratios, "L=2048 verdict", variant="R") == "faster"
     assert value(ratios, "L=128 verdict", variant="R") == "slower"
-    assert value(ratios, "L=512 x V", variant="D") == pytest.approx(1 / 1.05, rel=0.01)
+    assert value(ratios, "L=512 speed vs V", variant="D") == pytest.approx(1 / 1.05, rel=0.01)
     for length in LENGTHS:
         assert value(ratios, f"L={length} verdict", variant="D") == "slower"
         assert value(ratios, f"L={length} verdict", variant="FR") == "same"
         assert value(ratios, f"L={length} verdict", variant="V (A/A twin)") == "same"
         low, high = (value(ratios, f"L={length} {end}", variant="D") for end in ("low", "high"))
-        assert low < value(ratios, f"L={length} x V", variant="D") < high
+        assert low < value(ratios, f"L={length} speed vs V", variant="D") < high
 
 
 def test_the_ratio_is_the_same_in_every_table(tables: dict[str, Table]) -> None:
     for variant in ("R", "D"):
-        in_summary = value(tables["forward"], "torch x V", variant=variant)
-        assert in_summary == value(tables["ratios"], "L=2048 x V", variant=variant)
+        in_summary = value(tables["forward"], "torch speed vs V", variant=variant)
+        assert in_summary == value(tables["ratios"], "L=2048 speed vs V", variant=variant)
 
 
 def test_the_twin_is_a_row_of_the_ratios_alone(tables: dict[str, Table]) -> None:
@@ -95,7 +95,7 @@ def test_the_twin_is_a_row_of_the_ratios_alone(tables: dict[str, Table]) -> None
 
 
 def test_the_noise_floor_stands_with_every_table(tables: dict[str, Table]) -> None:
-    assert tables.keys() == TABLES.keys() - OF_FORMS
+    assert tables.keys() == TABLES.keys() - OF_OTHER_RUNS
     for table in tables.values():
         (line,) = [line for line in table.context if line.startswith("Noise floor")]
         assert "5 groups" in line
@@ -131,8 +131,8 @@ def test_a_run_of_one_round_without_twin_has_tables_that_say_so() -> None:
     ratios = found["ratios"]
     assert [row[2] for row in ratios.rows] == ["R", "FR", "D"]
     assert value(ratios, "L=512 verdict", variant="R") == "one round"
-    assert value(ratios, "L=512 low", variant="R") < value(ratios, "L=512 x V", variant="R")
-    assert "one process differs from the next" in ratios.note
+    assert value(ratios, "L=512 low", variant="R") < value(ratios, "L=512 speed vs V", variant="R")
+    assert "does not show how processes differ" in ratios.note
     assert "Holm" not in ratios.note
     assert value(found["scaling"], "memory overtakes V low", variant="R") == "one round"
 
@@ -148,7 +148,7 @@ def test_records_from_before_twins_are_read() -> None:
 def test_words_stand_where_there_is_no_ratio() -> None:
     v, r = (cell(name, "torch", "forward", 128) for name in ("V", "R"))
     found = made([record(v), record(r, outcome="oom", reason="full")])
-    for column in ("x V", "low", "high", "verdict"):
+    for column in ("speed vs V", "low", "high", "verdict"):
         assert value(found["ratios"], f"L=128 {column}", variant="R") == "oom"
     without = made([record(r)])["ratios"]
     assert (without.rows, without.note) == ([], "This run has no cells of its baseline V.")
@@ -160,7 +160,7 @@ def test_a_twin_without_numbers_is_listed() -> None:
     found = made([record(v), record(twin, outcome="crashed", reason="lost")])
     assert [row[0] for row in found["outcomes"].rows] == ["V (A/A twin)"]
     assert found["outcomes"].note == "1 of 2 cells have no numbers."
-    assert value(found["ratios"], "L=128 x V", variant="V (A/A twin)") == "crashed"
+    assert value(found["ratios"], "L=128 speed vs V", variant="V (A/A twin)") == "crashed"
     assert any("Noise floor: not measured" in line for line in found["ratios"].context)
 
 

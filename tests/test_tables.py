@@ -39,7 +39,8 @@ from synthbench.suites.cell import Cell
 
 SUITE_ORDER = ["V", "R", "FR(rank=32)+V", "D(tie_query=true)+V", "linformer"]
 LENGTHS = (64, 128)
-OF_FORMS = {"forms", "kernels"}  # tables of runs that tell of forms: tests/test_forms.py
+# Tables of other runs: tests/test_forms.py, tests/test_metrics.py.
+OF_OTHER_RUNS = {"forms", "kernels", "metrics"}
 SPECIAL = r"50% of #1 & $2 _x_ {y} ~z^ \w | <b>"
 
 
@@ -149,9 +150,9 @@ def made(records: list[Record]) -> dict[str, Table]:
 
 def test_medians_and_ratios_are_the_known_ones(tables: dict[str, Table]) -> None:
     assert value(tables["forward"], "torch steps/s", variant="V") == pytest.approx(1 / 0.015)
-    assert value(tables["forward"], "torch x V", variant="V") == 1
+    assert value(tables["forward"], "torch speed vs V", variant="V") == 1
     # 2 in the first round and 5 in the second: the ratio is taken within a round
-    assert value(tables["forward"], "torch x V", variant="R") == pytest.approx(10**0.5)
+    assert value(tables["forward"], "torch speed vs V", variant="R") == pytest.approx(10**0.5)
     assert value(tables["forward"], "torch MB", variant="R") == pytest.approx(2.5)
     assert value(tables["forward"], "parameters", variant="R") == 16384
     across = tables["frameworks"]
@@ -174,7 +175,7 @@ def test_an_outcome_stands_in_place_of_a_number(tables: dict[str, Table]) -> Non
     train, words = "torch steps/s", {"R": "oom", "FR(rank=32)+V": "timeout"}
     for variant, word in words.items():
         assert value(summary, train, variant=variant) == word
-        assert value(tables["train"], "torch x V", variant=variant) == word
+        assert value(tables["train"], "torch speed vs V", variant=variant) == word
         assert value(tables["train"], "torch MB", variant=variant) == word
     assert value(tables["train"], "jax steps/s", variant="R") == "oom_predicted"
     assert value(tables["train"], "jax steps/s", variant="FR(rank=32)+V") == "quarantined"
@@ -189,7 +190,7 @@ def test_an_outcome_stands_in_place_of_a_number(tables: dict[str, Table]) -> Non
 
 
 def test_no_value_is_blank(tables: dict[str, Table]) -> None:
-    assert tables.keys() == TABLES.keys() - OF_FORMS
+    assert tables.keys() == TABLES.keys() - OF_OTHER_RUNS
     for table in tables.values():
         assert table.rows
         for row in table.rows:
@@ -209,7 +210,7 @@ def test_every_cell_without_numbers_is_listed_with_its_reason(tables: dict[str, 
     assert found["D(tie_query=true)+V", "torch", "forward", 64][0] == "not run"
     assert outcomes.note == "7 of 40 cells have no numbers."
     fine = make_tables(run_of([record(cell("V", "torch", "forward", 64))]))[-1]
-    assert (fine.rows, fine.note) == ([], "All 1 cells ok.")
+    assert (fine.rows, fine.note) == ([], "All 1 cells are ok.")
 
 
 def test_cost_names_each_disagreement() -> None:
@@ -235,7 +236,7 @@ def test_cost_shows_what_xla_counts_and_flags_what_is_far_off() -> None:
     cost = made(records)["cost"]
     assert value(cost, "FLOPs XLA", variant="V") == 120
     assert value(cost, "agreement", variant="R") == "XLA -50%"
-    assert "takes the body of a loop once" in cost.note
+    assert "counts the body of a loop once" in cost.note
     alone = made([record(cell("V", "torch", "forward", 64))])["cost"]
     assert "FLOPs XLA" not in [column.name for column in alone.columns]
 
@@ -263,8 +264,8 @@ def test_train_flops_stand_beside_three_times_the_formula() -> None:
     table = made(records)["train_flops"]
     assert value(table, "3 x formula", variant="V") == 300
     assert value(table, "torch torch counter", variant="V") == 270
-    assert value(table, "torch of 3 x", variant="V") == pytest.approx(0.9)
-    assert value(table, "jax of 3 x", variant="R") == 1
+    assert value(table, "torch of 3 x formula", variant="V") == pytest.approx(0.9)
+    assert value(table, "jax of 3 x formula", variant="R") == 1
     assert value(table, "jax XLA", variant="V") == 300
     assert value(table, "agreement", variant="V") == "agree"
     assert value(table, "agreement", variant="R") == "FLOPs: torch and jax differ; XLA -66.67%"
@@ -284,7 +285,7 @@ def test_memory_is_taken_apart_and_set_beside_the_prediction() -> None:
     parts = made(records)["memory_parts"]
     row = next(row for row in parts.rows if row[1] == "V")
     assert row[2:8] == (40, 80, 5, 1000, 1125, 900)
-    assert value(parts, "torch /peak", variant="V") == pytest.approx(0.8)
+    assert value(parts, "torch predicted/peak", variant="V") == pytest.approx(0.8)
     assert value(parts, "torch predicted", variant="R") == pytest.approx(0.0009)
     assert value(parts, "torch peak", variant="R") == "oom_predicted"
     assert value(parts, "torch predicted", variant="D") == "not measured"
@@ -330,7 +331,7 @@ def test_what_differs_in_more_than_the_variant_is_not_mixed() -> None:
     summary = made(records)["forward"]
     row = {"setting": "dtype=bfloat16", "variant": "R"}
     assert value(summary, "torch steps/s", **row) == pytest.approx(500)
-    assert value(summary, "torch x V", **row) == 1  # to the V of its own setting
+    assert value(summary, "torch speed vs V", **row) == 1  # to the V of its own setting
     assert any("differ in dtype" in line for line in summary.context)
 
 
@@ -432,7 +433,7 @@ def made_run(folder: Path) -> Path:
 def test_check_finds_a_changed_byte_a_missing_and_a_strange_file(tmp_path: Path) -> None:
     run_dir = made_run(tmp_path / "run")
     tables = run_dir / "tables"
-    assert len(check(run_dir)) == 1 + 3 * len(TABLES.keys() - OF_FORMS)  # all missing
+    assert len(check(run_dir)) == 1 + 3 * len(TABLES.keys() - OF_OTHER_RUNS)  # all missing
     write_tables(read_run(run_dir))
     first = {path.name: path.read_bytes() for path in tables.iterdir()}
     assert {"README.md", "train.md", "train.csv", "train.tex"} <= first.keys()
@@ -448,7 +449,8 @@ def test_check_finds_a_changed_byte_a_missing_and_a_strange_file(tmp_path: Path)
     problems = check(run_dir)
     assert len(problems) == 3
     for problem, words in zip(
-        problems, (("cost.tex", "missing"), ("notes.md", "no table"), ("speed.csv", "differs")),
+        problems,
+        (("cost.tex", "missing"), ("notes.md", "not a table"), ("speed.csv", "does not match")),
         strict=True,
     ):  # fmt: skip
         assert all(word in problem for word in words)

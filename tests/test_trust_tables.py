@@ -65,10 +65,10 @@ def test_a_disturbed_number_is_marked_and_its_reason_listed() -> None:
     assert "100" in csv_text(tables["forward"])
     assert "*" in markdown(tables["utilisation"])
     assert tables["warnings"].rows == [("V", "torch", "forward", 64, "0", BUSY)]
-    assert any("see warnings" in line for line in tables["speed"].context)
+    assert any("see the table `warnings`" in line for line in tables["speed"].context)
     quiet = made(records[1:])
     assert quiet["warnings"].rows == []
-    assert not any("see warnings" in line for line in quiet["speed"].context)
+    assert not any("see the table `warnings`" in line for line in quiet["speed"].context)
 
 
 def compiled(compile_seconds: float, first: float, median: float) -> Timing:
@@ -119,7 +119,7 @@ def test_a_ratio_never_mixes_eager_with_compiled() -> None:
     grid = Grid(records, ["V", "R"])
     assert grid.setting_fields == ["compile"]
     summary = made(records)["train"]
-    ratio = value(summary, "torch x V", setting="compile=compiled", variant="R")
+    ratio = value(summary, "torch speed vs V", setting="compile=compiled", variant="R")
     assert isinstance(ratio, str)
 
 
@@ -131,7 +131,7 @@ def test_a_ratio_of_frameworks_says_how_each_was_run() -> None:
     assert "Compared are torch eager and jax compiled." in made(default)["frameworks"].note
     both = [*default, record(cell("V", "torch", "train", 64, compile="compiled"), 0.002)]
     table = made(both)["frameworks"]
-    assert "Both as the setting says." in table.note
+    assert "Eager or compiled as the setting says." in table.note
     fair = value(table, "L=64", setting="compile=compiled", variant="V")
     assert fair == pytest.approx(0.2)
     unfair = value(table, "L=64", setting="compile=eager", variant="V")

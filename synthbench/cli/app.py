@@ -1,4 +1,4 @@
-"""The commands together, and the one place where an error becomes a message and an exit code."""
+"""All commands, and the only place where an error becomes a message and an exit code."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _top(
 ) -> None:
     """Measure replacements of self-attention in PyTorch and JAX.
 
-    Parameters, FLOPs, speed and memory; checked for equality first.
+    Parameters, FLOPs, speed and memory. Results are checked for parity before they are timed.
     """
 
 
@@ -71,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         _end_quietly()
-    except OSError as error:  # the system's refusal of a file, where nobody could say more of it
+    except OSError as error:  # a file that the system refuses, without a better message
         named = "" if error.filename is None else f": {quote(str(error.filename))}"
         complain(f"synthbench: {error.strerror or error}{named}")
         sys.exit(SynthbenchError.exit_code)
@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _end_quietly() -> None:
-    """Exit where the reader of our output has gone, as `| head` does."""
-    # Python flushes standard output once more at the end; there is nobody to tell of its failure.
+    """Exit when the reader of our output is gone, as with `| head`."""
+    # Python flushes standard output again at exit, which must not fail.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(1)

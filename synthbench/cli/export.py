@@ -1,4 +1,4 @@
-"""`synthbench export`: a run in the form of another tool, from its records."""
+"""`synthbench export`: write the records of a run in the format of another tool."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """What can be written."""
+    """The formats to export."""
 
     PYTEST_BENCHMARK = "pytest-benchmark"
     CSV = "csv"
@@ -31,27 +31,27 @@ def export(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run's folder, suite/run, or a suite for its newest run. The newest of all "
-            "without it.",
+            help="The folder of a run, suite/run, or a suite for its newest run. Default: the "
+            "newest run.",
             show_default=False,
         ),
     ] = None,
     *,
-    format: Annotated[Format, typer.Option("--format", help="What to write.")],
+    format: Annotated[Format, typer.Option("--format", help="The format.")],
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FILE", help="Where to write it.", show_default="standard output"
+            "--out", metavar="FILE", help="The file to write.", show_default="standard output"
         ),
     ] = None,
     plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
-    """Write a run's records for another tool.
+    """Write the records of a run in the format of another tool.
 
-    pytest-benchmark: a JSON file for `pytest-benchmark compare`, a benchmark a cell, the samples
-    of its rounds one after the other. csv: a row a record, without raw samples. parquet: the same
-    with the raw samples of each; needs pyarrow and --out.
+    pytest-benchmark: a JSON file for `pytest-benchmark compare`, with one benchmark per cell and
+    the samples of all its rounds. csv: one row per record, without raw samples. parquet: one row
+    per record, with raw samples; needs pyarrow and --out.
     """
     from synthbench.run.extensions import load_plugin
     from synthbench.store import read_run
@@ -59,11 +59,13 @@ def export(
     for module in plugin:
         load_plugin(module)
     if format is Format.PARQUET and out is None:
-        raise NotationError("Parquet is no text to print; name a file with --out")
+        raise NotationError(
+            "--format parquet needs a file, because Parquet is not text; give one with --out"
+        )
     folder = find_run(run, results) if run else newest_run(results)
     measured = read_run(folder)
     for damage in measured.damaged:
-        complain(f"{folder}: {damage}; left out")
+        complain(f"{folder}: {damage}; skipped")
     if out is None:
         typer.echo(_text(measured, format), nl=False)
     else:
@@ -81,7 +83,7 @@ def _write(run: Run, format: Format, out: Path) -> None:
             out.write_bytes(_text(run, format).encode())
     except OSError as error:
         raise ResultsError(
-            f"cannot write {out}: {error.strerror or error}; name another file with --out"
+            f"cannot write {out}: {error.strerror or error}; choose another file with --out"
         ) from error
 
 
@@ -92,11 +94,11 @@ def _text(run: Run, format: Format) -> str:
     if format is Format.CSV:
         return csv_text(run.records)
     text = pytest_benchmark_text(run)
-    _tell_left_out(run)
+    _report_left_out(run)
     return text
 
 
-def _tell_left_out(run: Run) -> None:
+def _report_left_out(run: Run) -> None:
     from synthbench.report.export.benchmark import cell_rounds, worst
 
     cells = cell_rounds(run.records).values()
@@ -105,4 +107,6 @@ def _tell_left_out(run: Run) -> None:
     if outcomes:
         counted = sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0]))
         found = ", ".join(f"{count} {outcome}" for outcome, count in counted)
-        complain(f"{len(cells) - ok} of {len(cells)} cells have no samples, left out: {found}")
+        complain(
+            f"{len(cells) - ok} of {len(cells)} cells have no samples and are left out: {found}"
+        )

@@ -1,4 +1,4 @@
-"""`synthbench inspect`: draw what a model's mixers weigh, before and after it has learnt a task."""
+"""`synthbench inspect`: draw the mixing weights of a model before and after training."""
 
 from __future__ import annotations
 
@@ -24,42 +24,43 @@ def inspect(
         str,
         typer.Argument(
             metavar="RUN|CHECKPOINT",
-            help="A run, of which --variant says the cell; or a file that this command wrote.",
+            help="A run, with --variant to choose the cell; or a checkpoint from this command.",
         ),
     ],
     variant: Annotated[
-        str | None, typer.Option("--variant", help="Which of the run's variants.", show_default="V")
+        str | None, typer.Option("--variant", help="A variant of the run.", show_default="V")
     ] = None,
     framework: Annotated[
         str | None,
-        typer.Option(
-            "--framework", help="Where it is trained: torch or jax.", show_default="the first"
-        ),
+        typer.Option("--framework", help="Train in torch or jax.", show_default="the first"),
     ] = None,
-    steps: Annotated[int, typer.Option("--steps", min=0, help="Adam steps to train.")] = 300,
-    batch: Annotated[int, typer.Option("--batch", min=1, help="Examples a step.")] = 16,
-    head: Annotated[int, typer.Option("--head", min=0, help="Which head heat maps show.")] = 0,
+    steps: Annotated[int, typer.Option("--steps", min=0, help="Number of training steps.")] = 300,
+    batch: Annotated[int, typer.Option("--batch", min=1, help="Examples per step.")] = 16,
+    head: Annotated[int, typer.Option("--head", min=0, help="The head that heat maps show.")] = 0,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FOLDER", help="Where to write.", show_default="inspect in the run"
+            "--out",
+            metavar="FOLDER",
+            help="The folder to write to.",
+            show_default="inspect in the run",
         ),
     ] = None,
     data: Annotated[
         str,
-        typer.Option("--data", help="What it is trained on; `synthbench list data` shows all."),
+        typer.Option("--data", help="The training data; `synthbench list data` lists the sources."),
     ] = "walks",
     plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
-    """Draw histograms and heat maps of what each layer's mixer weighs, as SVG and PNG.
+    """Draw histograms and heat maps of the mixing weights of each layer, as SVG and PNG.
 
-    The model of a run's cell is trained from its start values on a small task that needs no data
-    (the next token of random walks and the like), and drawn before and after; its parameters are
-    kept as checkpoints beside the pictures.
+    The model of a cell is trained from its start values, by default on a small generated task such
+    as predicting the next token of random walks. Its weights are drawn before and after training,
+    and its parameters are saved as checkpoints in the same folder.
     """
     from synthbench.checkpoint import read_checkpoint
-    from synthbench.report.figures.image_files import write_pictures
+    from synthbench.report.figures.image_files import write_figures
     from synthbench.report.figures.weights import heat_maps, histograms, weights_of
     from synthbench.run.extensions import load_plugin
 
@@ -82,7 +83,7 @@ def inspect(
         f"{name}-histograms": histograms(found, title),
         f"{name}-maps": heat_maps(found, title, head),
     }
-    for path in write_pictures(pictures, folder):
+    for path in write_figures(pictures, folder):
         typer.echo(path)
 
 
@@ -117,13 +118,15 @@ def _train(
 
 
 def _choose(run: Path, variant: str | None, framework: str | None) -> Cell:
-    """The longest cell of a variant in a framework, train steps before forward passes."""
+    """The longest cell of a variant in a framework, a train step if possible."""
     from synthbench.mixers.notation import canonical
     from synthbench.store import read_run
 
     cells = [record.cell for record in read_run(run).records]
     if not cells:
-        raise NotationError(f"{run} has no records yet, so no model to look at")
+        raise NotationError(
+            f"{run} has no records yet, so there is no model to draw; choose another run"
+        )
     frameworks = sorted({cell.framework for cell in cells}, reverse=True)
     if framework is not None and framework not in frameworks:
         raise UnknownNameError("framework of this run", framework, frameworks)

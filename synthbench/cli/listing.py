@@ -24,7 +24,7 @@ app = typer.Typer(
 
 @app.command()
 def variants(plugin: Plugin = []) -> None:  # noqa: B006
-    """Every mixer by its notation; `show` tells more of one."""
+    """List every mixer by its notation; `show` prints the details of one."""
     from synthbench.mixers.attention import Attention
     from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import parse
@@ -59,7 +59,7 @@ def suites() -> None:
 
 @app.command()
 def devices() -> None:
-    """The devices each framework sees, or why it cannot be used."""
+    """List the devices of each framework, or why it cannot be used."""
     from synthbench.run.devices import device_report
 
     rows = []
@@ -73,7 +73,7 @@ def devices() -> None:
 
 @app.command()
 def runs(results: Results = Path("results")) -> None:
-    """Every run below the results folder, and how its cells came out."""
+    """List the runs in the results folder with the outcomes of their cells."""
     from synthbench.store import list_runs, read_run
 
     rows = []
@@ -90,9 +90,9 @@ def runs(results: Results = Path("results")) -> None:
             (name, run.info.device, run.info.started[:19], state(run.info), found or "none")
         )
     if not rows:
-        typer.echo(f"no run below {results}")
+        typer.echo(f"no run found in {results}")
         return
-    print_columns(("run", "device", "begun (UTC)", "state", "records"), rows)
+    print_columns(("run", "device", "started (UTC)", "state", "records"), rows)
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Options that several commands take, and how their text is read."""
+"""Options that several commands share, and how their values are parsed."""
 
 from __future__ import annotations
 
@@ -19,11 +19,14 @@ Plugin = Annotated[
         show_default=False,
     ),
 ]
-Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="Where the runs are.")]
+Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the runs.")]
 FrameworkOption = Annotated[
     list[str],
     typer.Option(
-        "--framework", metavar="torch,jax", help="Frameworks, by comma.", show_default=False
+        "--framework",
+        metavar="torch,jax",
+        help="Frameworks, separated by commas.",
+        show_default=False,
     ),
 ]
 
@@ -37,37 +40,39 @@ LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
 def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
     """Split at commas outside parentheses, brackets and quotes: "V,FD(a=2, b=4)+V" has two entries.
 
-    Raises NotationError, with the advice, for an empty entry.
+    Raises NotationError with this advice for an empty entry.
     """
     entries: list[str] = []
     for text in texts:
-        depth, opened, entry = 0, "", ""
-        for sign in text:
-            if opened:
-                opened = "" if sign == opened else opened
-            elif sign in "\"'":
-                opened = sign
-            elif sign in "()[]":
-                depth += 1 if sign in "([" else -1
-            if sign == "," and depth <= 0 and not opened:
+        depth, quoted, entry = 0, "", ""
+        for character in text:
+            if quoted:
+                quoted = "" if character == quoted else quoted
+            elif character in "\"'":
+                quoted = character
+            elif character in "()[]":
+                depth += 1 if character in "([" else -1
+            if character == "," and depth <= 0 and not quoted:
                 entries.append(entry.strip())
                 entry = ""
             else:
-                entry += sign
+                entry += character
         entries.append(entry.strip())
         if "" in entries:
-            empty = "has an empty entry" if text.strip() else "holds nothing"
+            empty = "has an empty entry" if text.strip() else "is empty"
             raise NotationError(f"{quote(text)} {empty}; {advice}")
     return entries
 
 
 def split_lengths(texts: Iterable[str]) -> list[int]:
-    """Integers by comma; raises NotationError for anything else."""
+    """Parse integers separated by commas; raises NotationError for anything else."""
     lengths: list[int] = []
     for entry in split_list(texts, LENGTHS_ADVICE):
         if not (entry.isascii() and entry.isdecimal()):
             raise NotationError(f"{quote(entry)} is not an integer; {LENGTHS_ADVICE}")
         if len(entry) > MOST_DIGITS:
-            raise NotationError(f"{quote(entry)} is longer than any length; {LENGTHS_ADVICE}")
+            raise NotationError(
+                f"{quote(entry)} has too many digits for a length; {LENGTHS_ADVICE}"
+            )
         lengths.append(int(entry))
     return lengths

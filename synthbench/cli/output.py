@@ -1,4 +1,4 @@
-"""Printing: a console for results, plain lines for messages."""
+"""Output: a console for results, plain lines for messages."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import typer
 if TYPE_CHECKING:
     from rich.console import Console
 
-PLAIN_WIDTH = 100  # of what is written to a file or a pipe
+PLAIN_WIDTH = 100  # columns, if the output goes to a file or a pipe
 
 
 def console() -> Console:
-    """Standard output: as wide as the terminal, or PLAIN_WIDTH where it is none."""
+    """Standard output: as wide as the terminal, or PLAIN_WIDTH without a terminal."""
     from rich.console import Console
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else PLAIN_WIDTH
@@ -24,12 +24,12 @@ def console() -> Console:
 
 
 def complain(message: str) -> None:
-    """A line on standard error."""
+    """Print a line to standard error."""
     typer.echo(message, err=True)
 
 
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Rows of text in columns, the last column wrapped where it is too wide."""
+    """Print rows of text in columns; the last column wraps if it is too wide."""
     from rich.table import Table
     from rich.text import Text
 

@@ -1,4 +1,4 @@
-"""`synthbench plot`: the picture of a run, time and memory against length."""
+"""`synthbench plot`: the figure of a run, time and memory against length."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from synthbench.cli.runs import find_run, newest_run
 
 
 class Mode(StrEnum):
-    """What a step is."""
+    """What a step can be."""
 
     TRAIN = "train"
     FORWARD = "forward"
@@ -25,24 +25,29 @@ def plot(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run's folder, suite/run, or a suite for its newest run. The newest of all "
-            "without it.",
+            help="The folder of a run, suite/run, or a suite for its newest run. Default: the "
+            "newest run.",
             show_default=False,
         ),
     ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="FOLDER", help="Where to write.", show_default="plots in the run"
+            "--out",
+            metavar="FOLDER",
+            help="The folder to write to.",
+            show_default="plots in the run",
         ),
     ] = None,
-    mode: Annotated[Mode, typer.Option("--mode", help="What a step is.")] = Mode.TRAIN,
+    mode: Annotated[
+        Mode, typer.Option("--mode", help="Train steps or forward passes.")
+    ] = Mode.TRAIN,
     variants: Annotated[
         list[str],
         typer.Option(
             "--variants",
             metavar='"V,FR(rank=32)+V"',
-            help="Draw these, by comma, in place of a readable selection. Repeatable.",
+            help="The variants to draw, separated by commas. Repeatable. Default: a few.",
             show_default=False,
         ),
     ] = [],  # noqa: B006  typer reads the default, nothing changes it
@@ -51,23 +56,22 @@ def plot(
         typer.Option(
             "--setting",
             metavar='"form=fused"',
-            help="Where cells differ in more than variant and length: which of them, as tables "
-            "name it.",
+            help="The setting to draw, if the run has several; written as in the tables.",
             show_default="the fused form, or the first",
         ),
     ] = None,
     results: Results = Path("results"),
 ) -> None:
-    """Draw time and peak memory of a step against length, a line a variant, as SVG and PNG.
+    """Draw time and peak memory of a step against length, one line per variant, as SVG and PNG.
 
-    The same records give the same files, byte for byte.
+    The same records always give the same bytes.
     """
     from synthbench.report.figures.length_plot import write_plots
     from synthbench.store import read_run
 
     measured = read_run(newest_run(results) if run is None else find_run(run, results))
     for damage in measured.damaged:
-        complain(f"{measured.path}: {damage}; left out")
+        complain(f"{measured.path}: {damage}; skipped")
     wanted = split_list(variants)
     for path in write_plots(measured, out, mode=mode.value, variants=wanted, setting=setting):
         typer.echo(str(path))

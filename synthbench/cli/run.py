@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -19,7 +19,7 @@ from synthbench.cli.options import (
 )
 from synthbench.cli.output import complain, console
 from synthbench.cli.runs import newest_unfinished
-from synthbench.errors import NotationError, ResultsError, UnsupportedError
+from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from synthbench.run.runner import Summary
@@ -27,7 +27,11 @@ if TYPE_CHECKING:
 
 # The tables a run prints; the others are files.
 SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
-FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
+FAILED = (
+    "crashed",
+    "quarantined",
+    "unchecked",
+)  # what makes a run exit 1: out of memory is a result
 
 
 def run(
@@ -75,6 +79,16 @@ def run(
             "suite and device.",
         ),
     ] = False,
+    retry: Annotated[
+        list[str],
+        typer.Option(
+            "--retry",
+            metavar="unchecked,disturbed",
+            help="With --resume, measure cells with these outcomes again, by comma; disturbed: "
+            "cells with warnings. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     force: Annotated[
         bool,
         typer.Option(
@@ -116,6 +130,7 @@ def run(
     for module in plugin:
         load_plugin(module)
     chosen = EXECUTOR_REGISTRY.find(executor)()
+    outcomes = _outcomes(retry, resume)
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
@@ -150,6 +165,7 @@ def run(
         plugins=plugin,
         observer=make_observer(),
         executor=chosen,
+        retry=outcomes,
     )
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
@@ -163,6 +179,21 @@ def run(
         _tell_kept(summary, shlex.join(again))
         raise typer.Exit(130)
     raise typer.Exit(_conclude(summary))
+
+
+def _outcomes(retry: list[str], resume: bool) -> list[str]:
+    """The outcomes of --retry; raises UnknownNameError or NotationError for a wrong call."""
+    from synthbench.record import Outcome
+    from synthbench.run.runner import DISTURBED
+
+    known = [*get_args(Outcome), DISTURBED]
+    found = split_list(retry, "write --retry unchecked,disturbed")
+    for name in found:
+        if name not in known:
+            raise UnknownNameError("outcome", name, known)
+    if found and not resume:
+        raise NotationError("--retry measures cells of an existing run again; add --resume")
+    return found
 
 
 def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:

@@ -1,4 +1,4 @@
-"""Runs by name: a path, `suite/run`, or a suite for its newest run."""
+"""Find a run by its name: a path, `suite/run`, or a suite for its newest run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from synthbench.store import INFO, list_runs, read_info
 
 
 def find_run(text: str, results: Path) -> Path:
-    """The folder of a run; UnknownNameError with near matches where there is none of that name."""
+    """The folder of a run; UnknownNameError with similar names if there is no such run."""
     for folder in (Path(text), results / text):
         if (folder / INFO).is_file():
             return folder
@@ -21,43 +21,43 @@ def find_run(text: str, results: Path) -> Path:
         return _newest(below)
     if text and (Path(text).exists() or (results / text).exists()):
         raise ResultsError(
-            f"{quote(text)} is there, but is no run: a run is a folder with a {INFO}; "
-            "`synthbench list runs` shows the runs"
+            f"{quote(text)} is not a run: a run is a folder with a {INFO}; `synthbench list runs` "
+            "lists the runs"
         )
     if not runs:
-        raise ResultsError(f"there is no run {quote(text)}, and {_none_below(results)}")
+        raise ResultsError(f"run {quote(text)} not found, and {_none_in(results)}")
     names = {run_name(run, results) for run in runs}
     raise UnknownNameError("run", text, names | {run.parent.name for run in runs})
 
 
 def newest_run(results: Path) -> Path:
-    """The newest run below a folder; ResultsError without one."""
+    """The newest run in a folder; ResultsError if there is none."""
     runs = list_runs(results)
     if not runs:
-        raise ResultsError(f"there is no run: {_none_below(results)}")
+        raise ResultsError(f"no run found: {_none_in(results)}")
     return _newest(runs)
 
 
 def newest_unfinished(suite: str, device: str, results: Path) -> Path:
-    """The newest run of a suite on a device that is not finished; ResultsError without one."""
+    """The newest unfinished run of a suite on a device; ResultsError if there is none."""
     found: list[tuple[str, Path]] = []
     for run in list_runs(results / suite):
         try:
             info = read_info(run)
-        except ResultsError:  # another run may still be whole
+        except ResultsError:  # other runs may still be readable
             continue
         if info.finished is None and (info.suite, info.device) == (suite, device):
             found.append((info.started, run))
     if not found:
         raise ResultsError(
-            f"--resume: there is no unfinished run of {suite} on {device} below "
-            f"{results / suite}; name a run with --out, or leave --resume out to begin one"
+            f"--resume: no unfinished run of {suite} on {device} in {results / suite}; choose a "
+            "run with --out, or start a new one without --resume"
         )
     return max(found)[1]
 
 
 def run_name(run: Path, results: Path) -> str:
-    """A run as `find_run` takes it."""
+    """The name of a run for `find_run`."""
     return str(run.relative_to(results)) if run.is_relative_to(results) else str(run)
 
 
@@ -70,8 +70,8 @@ def _newest(runs: Sequence[Path]) -> Path:
     return max(runs, key=lambda run: (read_info(run).started, run.name))
 
 
-def _none_below(results: Path) -> str:
+def _none_in(results: Path) -> str:
     return (
-        f"none below {results}; make one with synthbench run --suite smoke, or name their folder "
-        "with --results"
+        f"{results} has no runs; create one with `synthbench run --suite smoke`, or give another "
+        "folder with --results"
     )

@@ -1,4 +1,4 @@
-"""`synthbench show`: what a variant is, and what it costs at a given size."""
+"""`synthbench show`: the equation, options and parameters of a variant, and its cost."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def show(
     ] = None,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
-    """Print a variant's equation, options and parameters, and its cost at a size."""
+    """Print the equation, options and parameters of a variant, and its cost at a size."""
     from synthbench.mixers.declaration import sizes_for
     from synthbench.mixers.notation import format_mixer, parse
     from synthbench.run.extensions import load_plugin
@@ -43,7 +43,7 @@ def show(
     sizes.require_length(seq_len)
     typer.echo(f"{format_mixer(mixer)}\n")
     for part in _parts(mixer):
-        typer.echo(f"{part.name}: {part.equation or 'gives no equation'}")
+        typer.echo(f"{part.name}: {part.equation or 'no equation given'}")
         if part.source:
             typer.echo(f"  source   {part.source}")
         if options := _options(part):
@@ -52,7 +52,7 @@ def show(
 
 
 def _parts(mixer: Mixer) -> list[Any]:
-    """The components of an attention variant, then the frame; any other mixer alone."""
+    """The components of an attention variant and the variant itself; else only the mixer."""
     return [*getattr(mixer, "components", ()), mixer]
 
 
@@ -89,4 +89,4 @@ def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
     flops = "no formula given" if counted.flops is None else f"{counted.flops:,}"
     typer.echo(f"parameters  {counted.parameters:,}")
     typer.echo(f"constants   {counted.constants:,}")
-    typer.echo(f"FLOPs       {flops}  (one forward pass, 2 a multiply-accumulate)")
+    typer.echo(f"FLOPs       {flops}  (one forward pass, 2 per multiply-accumulate)")

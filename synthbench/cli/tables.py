@@ -1,4 +1,4 @@
-"""`synthbench tables`: make the tables of runs from their records again, or check them."""
+"""`synthbench tables`: make or check the tables of runs, from their records."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How tables are printed."""
+    """How tables can be printed."""
 
     TERMINAL = "terminal"
     MARKDOWN = "markdown"
@@ -32,34 +32,41 @@ def tables(
         str | None,
         typer.Argument(
             metavar="[RUN]",
-            help="A run's folder, suite/run, or a suite for its newest run. All runs without it.",
+            help="The folder of a run, suite/run, or a suite for its newest run. Default: all.",
             show_default=False,
         ),
     ] = None,
     format: Annotated[
         Format | None,
-        typer.Option("--format", help="Print the tables so.", show_default="terminal for one RUN"),
+        typer.Option(
+            "--format", help="Print the tables in this format.", show_default="terminal for one RUN"
+        ),
     ] = None,
     check: Annotated[
         bool,
         typer.Option(
-            "--check", help="Write nothing; list each file that differs from what the records give."
+            "--check", help="Write nothing; list the files that do not match the records."
         ),
     ] = False,
     paper: Annotated[
         bool,
-        typer.Option("--paper", help="The Synthesizer paper's tables, ours beside theirs."),
+        typer.Option(
+            "--paper",
+            help="Instead: the tables of the Synthesizer paper, compared with the runs here.",
+        ),
     ] = False,
     page: Annotated[
         Path | None,
-        typer.Option("--page", metavar="FILE", help="With --paper, all of them on this page too."),
+        typer.Option(
+            "--page", metavar="FILE", help="With --paper: also write all of them to this page."
+        ),
     ] = None,
     results: Results = Path("results"),
 ) -> None:
-    """Make every table of a run from its records: printed, and as Markdown, CSV and LaTeX files.
+    """Make the tables of a run from its records: print them and write Markdown, CSV and LaTeX.
 
-    The same records give the same files, byte for byte. With --check, exit code 1 says that a
-    file is missing, differs, or belongs to no table.
+    The same records always give the same bytes. With --check, the exit code is 1 if a file is
+    missing, differs, or does not belong to a table.
     """
     from synthbench.store import list_runs
 
@@ -69,8 +76,8 @@ def tables(
     runs = [find_run(run, results)] if run is not None else list_runs(results)
     if not runs:
         raise ResultsError(
-            f"there is no run below {results}; make one with synthbench run --suite smoke, "
-            "or name their folder with --results"
+            f"no run found in {results}; create one with `synthbench run --suite smoke`, or give "
+            "another folder with --results"
         )
     if check:
         _check(runs, results if run is None else None)
@@ -99,9 +106,11 @@ def _check(runs: list[Path], results: Path | None) -> None:
     for problem in problems:
         typer.echo(problem)
     if problems:
-        complain(f"{len(problems)} files differ; `synthbench tables` makes them again")
+        complain(
+            f"{len(problems)} files do not match the records; `synthbench tables` writes them again"
+        )
         raise typer.Exit(1)
-    typer.echo(f"tables of {len(runs)} run{'s' * (len(runs) > 1)} are what the records give")
+    typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) > 1)} match the records")
 
 
 def _make(folder: Path, shown: Format | None) -> None:
@@ -110,7 +119,7 @@ def _make(folder: Path, shown: Format | None) -> None:
 
     measured = read_run(folder)
     for damage in measured.damaged:
-        complain(f"{folder}: {damage}; left out")
+        complain(f"{folder}: {damage}; skipped")
     if shown is not None:
         _print(measured, shown)
     written = write_tables(measured)

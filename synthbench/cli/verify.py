@@ -1,4 +1,4 @@
-"""`synthbench verify`: the largest error of each variant, printed as it is found."""
+"""`synthbench verify`: check the parity of variants and print their largest errors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DType(StrEnum):
-    """Floating-point types that are exact enough to compare."""
+    """The floating-point types that can be compared."""
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
@@ -27,7 +27,7 @@ def verify(
         list[str] | None,
         typer.Argument(
             metavar="[VARIANT]...",
-            help="Like V or FR(rank=32)+V; every one known without it.",
+            help="Like V or FR(rank=32)+V. Default: all variants.",
             show_default=False,
         ),
     ] = None,
@@ -37,8 +37,9 @@ def verify(
 ) -> None:
     """Compare torch, jax and the NumPy reference on small inputs.
 
-    With no mask, padding, causal and both, at L = max_len and L < max_len. Errors are relative to
-    the largest value. Exit code 1: one is over the tolerance, or nothing could be compared.
+    Without a mask, with padding, causal, and with both; at L = max_len and L < max_len. Errors are
+    relative to the largest value. Exit code 1: an error is above the tolerance, or nothing could
+    be compared.
     """
     from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import canonical
@@ -52,8 +53,8 @@ def verify(
     for name in chosen:
         if name not in FRAMEWORKS:
             raise UnknownNameError("framework", name, FRAMEWORKS)
-    asked = split_list(variant or []) or [*SHOWCASE, *sorted(plugins())]
-    names = list(dict.fromkeys(map(canonical, asked)))
+    wanted = split_list(variant or []) or [*SHOWCASE, *sorted(plugins())]
+    names = list(dict.fromkeys(map(canonical, wanted)))
     failed = 0
     with Verifier(chosen, plugin) as verifier:
         if len(verifier.missing) == len(chosen):
@@ -80,11 +81,11 @@ def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
     errors = [verdict.forward.get(framework) for framework in frameworks]
     errors += [verdict.outputs, verdict.gradients]
     shown = ["-" if error is None else f"{error:.1e}" for error in errors]
-    word = f"at most {verdict.tolerance:.0e}: {'ok' if verdict.passed else 'FAILED'}"
+    result = f"at most {verdict.tolerance:.0e}: {'ok' if verdict.passed else 'FAILED'}"
     if not verdict.errors:
-        word = "FAILED: nothing to compare"
+        result = "FAILED: nothing to compare"
     notes = [f"{framework}: {reason}" for framework, reason in verdict.refused.items()]
-    typer.echo(_line(width, verdict.variant, shown, "; ".join([word, *notes])))
+    typer.echo(_line(width, verdict.variant, shown, "; ".join([result, *notes])))
 
 
 def _line(width: int, variant: str, values: list[str], verdict: str) -> str:

@@ -9,8 +9,35 @@ import numpy as np
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, quote
 from synthbench.mixers.base import Array
+from synthbench.mixers.sizes import Sizes
 
 DTYPES = ("float32", "bfloat16", "float64")
+
+
+def framework_array(value: Any) -> str | None:
+    """torch for a torch.Tensor, jax for a traced JAX array, None for anything else.
+
+    Told by the names of its classes, so that neither framework is imported.
+    """
+    for cls in type(value).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if (package, cls.__name__) in (("torch", "Tensor"), ("jax", "Tracer")):
+            return package
+    return None
+
+
+def require_input(shape: tuple[int, ...], mask_shape: tuple[int, ...] | None, sizes: Sizes) -> None:
+    """Raise ShapeError unless x is [B,L,d] with L up to max_len, and the mask [B,L]."""
+    if len(shape) != 3 or shape[2] != sizes.d_model:
+        raise ShapeError(
+            f"x has shape {tuple(shape)}; expected [batch, length, d_model] with d_model "
+            f"{sizes.d_model}"
+        )
+    sizes.require_length(shape[1])
+    if mask_shape is not None and tuple(mask_shape) != tuple(shape[:2]):
+        raise ShapeError(
+            f"padding_mask has shape {tuple(mask_shape)}; expected [B, L] = {tuple(shape[:2])}"
+        )
 
 
 def dtype_name(dtype: Any) -> str:

@@ -123,13 +123,18 @@ class CellRunner:
         return reply
 
     def parity_of(self, cell: Cell) -> Parity | Reply:
-        """The parity check that this cell shares with others: passed, or the reply to store."""
+        """The parity check that this cell shares with others: passed, or the reply to store.
+
+        A check that timed out or was killed concerns this attempt only: the next cell repeats it.
+        """
         key = parity_key(cell)
         if key not in self.parities:
             job = Job("parity", {"cell": cell.model_dump(mode="json")}, self.limits())
             reply = self.ask(cell.framework, job)
-            if reply.error == HostDiedError.__name__:  # that says nothing about other cells
-                return reply
+            if reply.outcome != "unsupported" and not reply.finished:
+                reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+                self.observer.parity_checked(cell, None, reason)
+                return replace(reply, outcome="unchecked", reason=reason, result=None)
             found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
             answer = found if found is not None and found.passed else _failed(found, reply)
             self.parities[key] = answer

@@ -65,9 +65,11 @@ def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
     """Import the framework's back end and the plug-ins; the reply says what is missing."""
     try:
         backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
-        for module in PRELOAD[framework]:
-            with contextlib.suppress(ImportError):  # another version may have moved it
-                importlib.import_module(module)
+        with warnings.catch_warnings():  # with torch 2.15, fvcore warns as it is imported
+            warnings.simplefilter("ignore", FutureWarning)
+            for module in PRELOAD[framework]:
+                with contextlib.suppress(ImportError):  # another version may have moved it
+                    importlib.import_module(module)
         for plugin in plugins:
             load_plugin(plugin)
     except SynthbenchError as error:
@@ -121,7 +123,7 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
 def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
     """The reply for a child that ended: its last one, or one made from how it ended."""
     last = Reply.decode(ended.lines[-1]) if ended.lines else Reply("crashed")
-    if "other_framework_loaded" in last.facts:  # it reached its end
+    if last.finished:
         return last
     stage = f" {last.reason}" if last.reason else ""
     if ended.timed_out:

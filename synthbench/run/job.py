@@ -52,6 +52,11 @@ class Reply:
     facts: dict[str, Any] = field(default_factory=dict)  # of the child: threads, cores, pid
     wall_seconds: float = 0.0
 
+    @property
+    def finished(self) -> bool:
+        """Whether the child reached its end: it was neither killed nor out of time."""
+        return "other_framework_loaded" in self.facts
+
     def encode(self) -> bytes:
         """One line."""
         return json.dumps(asdict(self)).encode() + b"\n"

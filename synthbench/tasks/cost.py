@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeVar
 
@@ -20,6 +20,7 @@ from synthbench.measure.memory_limit import raise_memory_limit
 from synthbench.measure.memory_prediction import DECLARATION, predict
 from synthbench.measure.plausibility import ImplausibleError, require_plausible
 from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed
+from synthbench.metrics import Metric
 from synthbench.models.model import Model
 from synthbench.record import (
     Flops,
@@ -29,6 +30,7 @@ from synthbench.record import (
 )
 from synthbench.suites.cell import Cell
 from synthbench.tasks.base import Task, TaskContext
+from synthbench.tasks.cost_metrics import COST_METRICS
 
 T = TypeVar("T")
 
@@ -48,6 +50,7 @@ class Cost(Task):
 
     name: ClassVar[str] = "cost"
     description: ClassVar[str] = "time, FLOPs and memory of a forward pass or a train step"
+    metrics: ClassVar[Mapping[str, Metric]] = COST_METRICS
 
     def run(self, context: TaskContext) -> list[str]:
         """Build, compile, measure memory, time and count; returns a note per count that failed.

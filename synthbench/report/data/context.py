@@ -1,4 +1,4 @@
-"""What the note under every table says: model, sizes, device, machine, rounds, versions."""
+"""The lines under every table: model, sizes, device, versions, rounds, noise floor."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
 
 @dataclass(frozen=True)
 class Context:
-    """What tables need beside the records: the baseline's notation, shared notes, the noise."""
+    """What tables need in addition to the records: the baseline, the shared lines, the noise."""
 
     baseline: str
     shared: tuple[str, ...]
@@ -30,7 +30,7 @@ class Context:
 
 
 def context_of(run: Run, grid: Grid) -> Context:
-    """Read the context from run.json and from the cells themselves."""
+    """Make the context from run.json and from the cells."""
     cells = list({record.id: record.cell for record in run.records}.values())
     model = _model(cells, _built(run.records))
     lines = [model, *_setting(grid), _machine(run.info), _software(run.info)]
@@ -38,47 +38,47 @@ def context_of(run: Run, grid: Grid) -> Context:
     times = len(run.info.resumed)
     sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
     lines.append(
-        f"Run: suite {run.info.suite}, {rounds} round{'s' if rounds != 1 else ''}, begun "
+        f"Run: suite {run.info.suite}, {rounds} round{'s' if rounds != 1 else ''}, started "
         f"{run.info.started}{sessions}{_changed(run.info)}."
     )
     noise = noise_of(grid, run.info)
     lines.append(noise.line)
     if run.info.finished is None:
-        lines.append("This run is not finished: `synthbench run --resume` goes on with it.")
+        lines.append("This run is not finished; continue it with `synthbench run --resume`.")
     if run.damaged:
-        lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were left out.")
+        lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were skipped.")
     if any(record.measurements.warnings for record in run.records):
         lines.append(
-            f"Marked {MARK}: something disturbed the cell while it was timed, see warnings."
+            f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
     baseline = named(str(run.info.settings.get("baseline", "V")))
     return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
 
 
 def variant_order(info: RunInfo) -> list[str]:
-    """The variants in the order of the suite, then those every suite knows."""
-    asked = info.settings.get("axes", {}).get("variant", [])
-    return list(dict.fromkeys(map(named, [*map(str, asked), *SHOWCASE])))
+    """The variants in the order of the suite, then the well-known ones."""
+    listed = info.settings.get("axes", {}).get("variant", [])
+    return list(dict.fromkeys(map(named, [*map(str, listed), *SHOWCASE])))
 
 
 def named(variant: str) -> str:
-    """The canonical notation of a variant, or its text as it is where that cannot be read."""
+    """The canonical notation of a variant; its text unchanged if it cannot be parsed."""
     try:
         return canonical(variant)
-    except SynthbenchError:  # of a plug-in that is not loaded to read results
+    except SynthbenchError:  # of a plug-in that is not loaded
         return variant
 
 
 def _built(records: Iterable[Record]) -> str:
-    """In parentheses, which forms were built where `auto` was asked for, as far as records tell."""
+    """In parentheses, the forms that were built for `auto`; empty if no record has them."""
     forms = {r.measurements.form for r in records if r.cell.form == "auto"} - {None}
     return f" (built: {_either(forms)})" if forms else ""
 
 
 def _model(cells: list[Cell], built: str) -> str:
-    """Model, sizes, dtype and way of running, as the cells have them."""
+    """Model, sizes, dtype, and eager or compiled."""
     if not cells:
-        return "No record yet."
+        return "No records yet."
 
     def values(name: str) -> str:
         return _either(cell.flat()[name] for cell in cells)
@@ -105,7 +105,7 @@ def _model(cells: list[Cell], built: str) -> str:
 
 
 def _setting(grid: Grid) -> list[str]:
-    """Say that rows differ in more than their variant, so that nobody compares across them."""
+    """A warning if rows differ in other fields too, so that nobody compares across settings."""
     fields = ", ".join(grid.setting_fields)
     return [f"Rows also differ in {fields}: compare within one setting."] if fields else []
 
@@ -135,12 +135,12 @@ def _software(info: RunInfo) -> str:
 
 
 def _changed(info: RunInfo) -> str:
-    """Whether a resumed run went on with another machine or other versions."""
+    """A remark if the run was resumed on another machine or with other versions."""
     for session in info.resumed:
         environment = session.get("environment", {})
         for name in ("cpu", "cores", "versions"):
             if environment.get(name) != info.environment.get(name):
-                return f" with another {name}: not all of its numbers are comparable"
+                return f" with another {name}, so not all numbers are comparable"
     return ""
 
 

@@ -15,29 +15,29 @@ import pandas as pd
 from synthbench.analysis.comparison import Comparison
 from synthbench.record import Record
 from synthbench.report.data.frame import pool_rounds, record_frame
+from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import FLAT_FIELDS, MODEL_FIELDS, Cell
 
 FRAMEWORKS = ("torch", "jax")
 MODES = ("forward", "train")
-NOT_RUN = "not run"  # the cell belongs to the run, and no record of it is there
-NOT_MEASURED = "not measured"  # the cell is ok, but this number could not be taken
+NOT_RUN = "not run"  # the cell belongs to the run and has no record yet
+NOT_MEASURED = "not measured"  # the cell is ok, but this number could not be measured
 NO_CELL = "no cell"  # the run has no such cell
 
-# What a table's rows and columns already say; any other field of a cell may be an axis of the
-# suite, and then tells the rows of a table apart.
+# The fields that a table shows in its rows and columns. Any other field in which cells differ
+# becomes part of their setting.
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
-_BY_LENGTH = ("max_len",)  # a field that may follow the length, and then tells nothing more
-_BY_VARIANT = ("heads", "head_dim")  # may be a variant's own
-_TIMES = ("steps_per_second", "median_seconds")  # what is marked where something disturbed it
+_BY_LENGTH = ("max_len",)  # may differ between lengths without being a setting
+_BY_VARIANT = ("heads", "head_dim")  # may differ between variants without being a setting
 
-NORMAL_95 = 1.959964  # half of a 95% interval, in standard errors
+NORMAL_95 = 1.959964  # half the width of a 95% confidence interval, in standard errors
 
 Cost = Literal["seconds", "peak_bytes"]
 
 
 class Key(NamedTuple):
-    """The place of a cell: `setting` is "" unless cells differ in more than the four others."""
+    """The position of a cell; `setting` is empty unless cells differ in further fields."""
 
     setting: str
     variant: str
@@ -48,16 +48,16 @@ class Key(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """What one round says of a cell; NaN where it was not measured."""
+    """The costs of a cell in one round; NaN if not measured."""
 
     seconds: float
-    error: float  # standard error of the log of the seconds, from the samples of this round
+    error: float  # standard error of log(seconds), from the samples of this round
     peak_bytes: float
 
 
 @dataclass(frozen=True)
 class Grid:
-    """The records of one run; variants stand in `variant_order`, others after them by name."""
+    """The records of one run; variants in `variant_order` come first, others follow by name."""
 
     records: Sequence[Record]
     variant_order: Sequence[str]
@@ -68,11 +68,11 @@ class Grid:
 
     @cached_property
     def setting_fields(self) -> list[str]:
-        """Fields in which cells of one framework differ that no row or column tells apart.
+        """Fields, other than those in `Key`, in which the cells of one framework differ.
 
-        The frameworks may differ in `compile`, which tables that compare them say. Whether a
-        cell of every combination is there does not matter: an unfinished run may have an eager
-        cell of one variant and a compiled one of another, which are no more to be compared.
+        Frameworks may differ in `compile`; tables that compare them say so. A field counts even if
+        the run is unfinished and no two cells differ in this field alone: an eager cell of one
+        variant must not be compared with a compiled cell of another.
         """
         fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
         values: dict[tuple[Any, ...], set[Any]] = {}
@@ -82,29 +82,28 @@ class Grid:
                 length = cell.seq_len if name in _BY_LENGTH else None
                 variant = cell.variant if name in _BY_VARIANT else None
                 label = cell.label if name in MODEL_FIELDS else None
-                place = (name, cell.framework, length, variant, label)
-                values.setdefault(place, set()).add(_hashable(content[name]))
+                group = (name, cell.framework, length, variant, label)
+                values.setdefault(group, set()).add(_hashable(content[name]))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]
 
     def key(self, cell: Cell) -> Key:
-        """Where a cell stands."""
+        """The position of a cell."""
         content = cell.flat() if self.setting_fields else {}
         setting = " ".join(f"{name}={content[name]}" for name in self.setting_fields)
-        place = (cell.variant, cell.framework, cell.mode, cell.seq_len, cell.replica)
-        return Key(setting, *place)
+        return Key(setting, cell.variant, cell.framework, cell.mode, cell.seq_len, cell.replica)
 
     @cached_property
     def ids(self) -> dict[Key, str]:
-        """The place of every recorded cell -> its id."""
+        """The position of every recorded cell -> its id."""
         return {self.key(cell): cell_id for cell_id, cell in self._cells.items()}
 
     @cached_property
     def keys(self) -> dict[Key, None]:
-        """The place of every cell of the run, recorded or not, in the order tables show them.
+        """The position of every cell of the run, recorded or not, in the order of the tables.
 
-        Suites are products of axes, with twins of the baseline or without: a combination that other
-        records of its setting span, and that has no record itself, was not run yet.
+        A suite is a product of axes, with or without A/A twins of the baseline. A combination that
+        has no record, while others of its setting do, was not run yet.
         """
         twins = {(key.setting, key.variant, key.replica) for key in self.ids if key.replica}
         return dict.fromkeys(
@@ -119,7 +118,7 @@ class Grid:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """One row a record."""
+        """One row per record."""
         return record_frame(self.records)
 
     @cached_property
@@ -129,7 +128,7 @@ class Grid:
 
     @cached_property
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
-        """Cell id -> round -> what a step cost in it."""
+        """Cell id -> round -> the costs of a step."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
         names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
         for cell_id, number, *costs in zip(*(self.rounds[name] for name in names), strict=True):
@@ -139,7 +138,7 @@ class Grid:
         return found
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
-        """Seconds or peak bytes of a step in each round that measured it; none without a record."""
+        """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
         return [value for n in sorted(rounds) if (value := getattr(rounds[n], cost)) > 0]
 
@@ -148,23 +147,23 @@ class Grid:
         return self._pooled.get(self.ids.get(key, ""))
 
     def missing(self, key: Key) -> str | None:
-        """The word that stands for a cell without numbers; None where the cell is ok."""
+        """Why a cell has no numbers (its outcome, mostly); None if the cell is ok."""
         row = self.cell(key)
         if row is None:
             return NOT_RUN if key in self.keys else NO_CELL
         return None if row["outcome"] == "ok" else str(row["outcome"])
 
     def value(self, key: Key, column: str) -> Value:
-        """A number of a cell, or the word that stands in its place."""
-        if word := self.missing(key):
-            return word
+        """A number of a cell, or why it is missing."""
+        if reason := self.missing(key):
+            return reason
         number = self.known(key, column)
-        if column in _TIMES and not isinstance(number, str):
-            return Marked(number) if (self.cell(key) or {})["warnings"] else number
-        return number
+        if isinstance(number, str) or not metric_named(column).timed:
+            return number
+        return Marked(number) if (self.cell(key) or {})["warnings"] else number
 
     def known(self, key: Key, column: str) -> Value:
-        """A number even of a cell that is not ok, where it was taken before the cell failed."""
+        """Like `value`, also for a cell that failed after this number was measured."""
         row = self.cell(key)
         if row is None or pd.isna(row[column]):
             return self.missing(key) or NOT_MEASURED
@@ -174,19 +173,19 @@ class Grid:
     def compare(
         self, key: Key, baseline: Key, baseline_name: str, name: str = "", cost: Cost = "seconds"
     ) -> Comparison | str:
-        """What each round that measured both says of `key` against `baseline`.
+        """`key` compared with `baseline` in each round that measured both.
 
-        Where one of the cells is not ok, its name (none for `key` itself, by default) and outcome
-        stand in place of the comparison.
+        If one of the cells is not ok, the text is its name (by default none for `key` itself) and
+        its outcome.
         """
-        for cell, called in ((key, name), (baseline, "" if baseline == key else baseline_name)):
-            if word := self.missing(cell):
-                return f"{called} {word}".strip()
-        own, other = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
+            if reason := self.missing(cell):
+                return f"{label} {reason}".strip()
+        measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
         pairs = [
-            (mine, theirs)
-            for number in sorted(own.keys() & other.keys())
-            if getattr(mine := own[number], cost) > 0 and getattr(theirs := other[number], cost) > 0
+            (measured[number], base[number])
+            for number in sorted(measured.keys() & base.keys())
+            if getattr(measured[number], cost) > 0 and getattr(base[number], cost) > 0
         ]
         if not pairs:
             return "no shared round"
@@ -198,8 +197,8 @@ class Grid:
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
 
-        The ratio is taken within each round that measured both, and the geometric mean of the
-        rounds is shown; or the word that `compare` gives.
+        The geometric mean of the ratios within each round that measured both; or the text that
+        `compare` gives.
         """
         found = self.compare(key, baseline, baseline_name, name)
         return found if isinstance(found, str) else math.exp(np.mean(found.log_ratios))
@@ -209,7 +208,7 @@ class Grid:
         return [key for key in self.keys if key.replica]
 
     def settings(self) -> list[str]:
-        """Each combination of the setting fields."""
+        """The settings, sorted."""
         settings = {key.setting for key in self.ids}
         return sorted(settings, key=lambda text: [  # batch=4 before batch=16
             (part.isdigit(), int(part) if part.isdigit() else 0, part)
@@ -223,21 +222,21 @@ class Grid:
         return known + sorted(present.difference(known))
 
     def pairs(self, setting: str | None = None) -> list[tuple[str, str]]:
-        """Pairs of framework and mode; of all settings where none is given."""
+        """Pairs of framework and mode; without a setting, of all settings."""
         present = {(key.framework, key.mode) for key in self._of(setting)}
         return [(f, mode) for f in FRAMEWORKS for mode in MODES if (f, mode) in present]
 
     def frameworks(self, setting: str | None = None) -> list[str]:
-        """The frameworks; of all settings where none is given."""
+        """The frameworks; without a setting, of all settings."""
         return list(dict.fromkeys(framework for framework, _ in self.pairs(setting)))
 
     def modes(self, setting: str | None = None) -> list[str]:
-        """The modes; of all settings where none is given."""
+        """The modes; without a setting, of all settings."""
         present = {mode for _, mode in self.pairs(setting)}
         return [mode for mode in MODES if mode in present]
 
     def lengths(self, setting: str | None = None) -> list[int]:
-        """The lengths, ascending; of all settings where none is given."""
+        """The lengths, ascending; without a setting, of all settings."""
         return sorted({key.seq_len for key in self._of(setting)})
 
     def longest(self, setting: str) -> int:

@@ -1,32 +1,57 @@
-"""Every metric that tables show, by name."""
+"""All metrics by name: common to all tasks, of each task, and derived in tables."""
 
 from __future__ import annotations
 
-from synthbench.metrics import Metric, hundredths, percent, scientific, si, significant, whole
+from collections.abc import Mapping
+from functools import lru_cache
 
-# The key is the column of the frame (report/data/frame.py), or the name of a figure that a table
-# derives.
-METRICS: dict[str, Metric] = {
-    "steps_per_second": Metric("steps/s", "1/s", "higher", significant),
-    "half_width_percent": Metric("±%", "%", "lower", percent),
+from synthbench.errors import UnsupportedError
+from synthbench.metrics import Metric, hundredths, percent, scientific, significant, whole
+from synthbench.suites.cell import FLAT_FIELDS
+from synthbench.tasks.base import Task
+from synthbench.tasks.catalog import TASK_REGISTRY
+from synthbench.tasks.common_metrics import COMMON_METRICS
+
+RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame that are not metrics
+
+# Not in records: a table computes these, or they print a number like a length or a batch size.
+DERIVED: dict[str, Metric] = {
     "utilisation": Metric("util %", "%", "higher", percent, scale=100),
     "break_even_steps": Metric("break-even", "steps", "lower", whole),
     "ratio": Metric("ratio", "1", "higher", significant),
     "exponent": Metric("exponent", "1", "neither", hundredths),
     "length": Metric("length", "1", "neither", significant),
-    "peak_bytes": Metric("MB", "10^6 bytes", "lower", significant, scale=1e-6),
-    "parameter_bytes": Metric("parameters", "10^6 bytes", "lower", significant, scale=1e-6),
-    "optimizer_bytes": Metric("optimizer", "10^6 bytes", "lower", significant, scale=1e-6),
-    "batch_bytes": Metric("batch", "10^6 bytes", "lower", significant, scale=1e-6),
-    "activation_bytes": Metric("activations", "10^6 bytes", "lower", significant, scale=1e-6),
-    "predicted_bytes": Metric("predicted", "10^6 bytes", "lower", significant, scale=1e-6),
     "share": Metric("share", "1", "neither", significant),
-    "parameters": Metric("parameters", "1", "lower", si),
     "exact_count": Metric("count", "1", "lower", whole),
-    "flops": Metric("FLOPs", "1", "lower", si),
-    "build_seconds": Metric("build", "ms", "lower", significant, scale=1e3),
-    "compile_seconds": Metric("compile", "ms", "lower", significant, scale=1e3),
-    "first_step_seconds": Metric("first step", "ms", "lower", significant, scale=1e3),
-    "median_seconds": Metric("steady", "ms", "lower", significant, scale=1e3),
     "relative_error": Metric("error", "1", "lower", scientific),
 }
+
+
+def recorded_metrics() -> Mapping[str, Metric]:
+    """The metrics that records may have: common to all tasks, then of each known task.
+
+    Raises UnsupportedError where two tasks declare one name differently.
+    """
+    return _recorded(tuple(TASK_REGISTRY.known().values()))
+
+
+def metric_named(name: str) -> Metric:
+    """The metric of this name; one of an unknown task is a plain number under its own name."""
+    return recorded_metrics().get(name) or DERIVED.get(name) or Metric(name)
+
+
+@lru_cache(maxsize=4)
+def _recorded(tasks: tuple[type[Task], ...]) -> dict[str, Metric]:
+    found = dict(COMMON_METRICS)
+    reserved = {*FLAT_FIELDS, *RECORD_FIELDS, *DERIVED, "rounds"}
+    owners = dict.fromkeys([*COMMON_METRICS, *reserved], "synthbench itself")
+    for task in tasks:
+        for name, metric in task.metrics.items():
+            if found.get(name, metric) != metric or name in reserved:
+                raise UnsupportedError(
+                    f"metric {name} of task {task.name}: {owners[name]} uses this name for "
+                    "something else; give the metric another name"
+                )
+            found[name] = metric
+            owners.setdefault(name, f"task {task.name}")
+    return found

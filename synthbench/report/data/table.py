@@ -1,4 +1,4 @@
-"""A table before it is rendered: a title, a note, and values in named columns."""
+"""A table before it is rendered: title, note, and values in named columns."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from synthbench.report.data.metrics import METRICS
+from synthbench.report.data.metrics import metric_named
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MARK = "*"  # behind a number that was measured with a warning
+MARK = "*"  # after a number that was measured with a warning
 
-Value = float | int | str  # a number in the frame's unit, or a word where there is none
+Value = float | int | str  # a number in the frame's unit, or why it is missing
 
 
 class Marked(float):
-    """A number that was measured with a warning; it is a number like any other."""
+    """A number that was measured with a warning."""
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column: `metric` names how its numbers are printed; a key column repeats in each part.
+    """One column; its `metric` decides how numbers are printed, None is for text.
 
-    Columns of one `group` stay together, under one heading, where a table is split to fit.
+    If a wide table is split on a terminal, key columns are repeated in each part, and columns of
+    one `group` stay together under one heading.
     """
 
     label: str
@@ -34,18 +35,18 @@ class Column:
 
     @property
     def name(self) -> str:
-        """The heading in full, as CSV and Markdown show it."""
+        """The full heading, as in CSV and Markdown."""
         return f"{self.group} {self.label}".strip()
 
 
 def metric_column(metric: str, group: str = "", *, is_key: bool = False) -> Column:
-    """A column that is labelled as its metric is."""
-    return Column(METRICS[metric].label, metric, group, is_key)
+    """A column with the label of its metric."""
+    return Column(metric_named(metric).label, metric, group, is_key)
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a run: `note` says how to read it, `context` what all tables of the run share."""
+    """A table of a run; `note` explains it, `context` is common to all tables of the run."""
 
     name: str
     title: str
@@ -56,7 +57,7 @@ class Table:
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The values by full heading: numbers scaled to the metric's unit, words as they are."""
+        """The values by full heading; numbers are scaled to the unit of the metric."""
         import pandas as pd
 
         scaled = [tuple(map(scaled_value, self.columns, row)) for row in self.rows]
@@ -69,25 +70,25 @@ class Table:
 
 
 def scaled_value(column: Column, value: Value) -> Value:
-    """A number in the unit that its column shows; a word as it is."""
+    """A number in the unit of its column; a text unchanged."""
     if isinstance(value, str) or column.metric is None:
         return value
-    scale = METRICS[column.metric].scale
+    scale = metric_named(column.metric).scale
     return value if scale == 1 else value * scale
 
 
 def for_reading(column: Column, value: Value) -> str:
-    """A value as people read it."""
+    """A value as shown to people."""
     scaled = scaled_value(column, value)
     if isinstance(scaled, str):
         return scaled
     if not math.isfinite(scaled):
         return "not finite"
-    text = METRICS[column.metric].format(scaled) if column.metric else str(scaled)
+    text = metric_named(column.metric).format(scaled) if column.metric else str(scaled)
     return text + MARK * isinstance(value, Marked)
 
 
 def for_machines(column: Column, value: Value) -> str:
-    """A value as CSV holds it: integers in full, others to nine significant digits."""
+    """A value as written to CSV: integers in full, others with nine significant digits."""
     scaled = scaled_value(column, value)
     return f"{scaled:.9g}" if isinstance(scaled, float) else str(scaled)

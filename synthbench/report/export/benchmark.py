@@ -1,14 +1,13 @@
-"""A cell as pytest-benchmark knows a benchmark: name, group, parameters, what else is known."""
+"""A cell as a benchmark of pytest-benchmark: name, group, parameters, extra information."""
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from synthbench.record import Outcome, Record, latest
-from synthbench.report.data.frame import OUTCOMES
+from synthbench.record import Record, latest
+from synthbench.report.data.frame import OUTCOMES, metrics_of, pool_rows, record_row
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import DEFAULT_COMPILE
 
@@ -19,18 +18,18 @@ PARAMETERS = (
 
 
 def benchmark_names(cells: Iterable[Cell]) -> dict[str, str]:
-    """Cell id -> a name like V-torch-forward-128, the same for the same cell in any selection.
+    """Cell id -> a name like V-torch-forward-128, which does not depend on the other cells.
 
-    What is not as in most suites stands behind the length (batch8, bfloat16, fused, cuda, ...);
-    cells that would still share a name have their id behind it.
+    Settings that differ from the usual follow the length (batch8, bfloat16, fused, cuda, ...).
+    Cells that would still have the same name get their id as a suffix.
     """
     named = {cell.id: "-".join([cell.variant, setting_name(cell), *_twin(cell)]) for cell in cells}
-    times = Counter(named.values())
-    return {id: name if times[name] == 1 else f"{name}-{id}" for id, name in named.items()}
+    count = Counter(named.values())
+    return {id: name if count[name] == 1 else f"{name}-{id}" for id, name in named.items()}
 
 
 def setting_name(cell: Cell) -> str:
-    """A cell but for its variant, torch-forward-128: the group in which variants are compared."""
+    """A cell without its variant, like torch-forward-128: the group that is compared."""
     usual = DEFAULT_COMPILE[cell.framework]
     more = {
         f"batch{cell.batch}": cell.batch != 1,
@@ -48,13 +47,13 @@ def _twin(cell: Cell) -> list[str]:
 
 
 def parameters_of(cell: Cell) -> dict[str, Any]:
-    """What --benchmark-group-by=param:NAME can name."""
+    """The parameters for --benchmark-group-by=param:NAME."""
     content = cell.flat()
     return {name: content[name] for name in PARAMETERS}
 
 
 def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Cell id -> its records by round; of each the last attempt."""
+    """Cell id -> its records by round, the last attempt of each."""
     cells: dict[str, list[Record]] = {}
     for record in sorted(latest(records), key=lambda record: record.key):
         cells.setdefault(record.id, []).append(record)
@@ -62,45 +61,32 @@ def cell_rounds(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def worst(rounds: Sequence[Record]) -> Record:
-    """The record that decides: a cell that fails now and then gives no number to rely on."""
+    """The record with the worst outcome: a cell that fails sometimes gives no reliable number."""
     return min(rounds, key=lambda record: OUTCOMES.index(record.outcome))
 
 
 def samples_of(rounds: Iterable[Record]) -> list[float]:
-    """Seconds of every steady-state step: the rounds one after the other, each sample alike."""
+    """Seconds of every steady-state step, round after round."""
     timings = [record.measurements.timing for record in rounds]
     return [sample for timing in timings if timing is not None for sample in timing.samples]
 
 
 def extra_info(rounds: Sequence[Record]) -> dict[str, Any]:
-    """What a cell is and what else was measured of it; None where it was not. Bytes, seconds."""
-    last, cell = rounds[-1].measurements, rounds[-1].cell
-    timings = [record.measurements.timing for record in rounds]
-    memories = [record.measurements.memory for record in rounds]
-    flops, parity = last.flops, last.parity
-    outcome: Outcome = worst(rounds).outcome
-    medians = [statistics.median(timing.samples) for timing in timings if timing is not None]
-    told = (warning for record in rounds for warning in record.measurements.warnings)
+    """The parameters of a cell, and its metrics pooled over the rounds; None if not measured.
+
+    Bytes and seconds, as stored. `warnings` is a list, `round_medians` has one entry per round.
+    """
+    metrics = metrics_of(rounds)
+    rows = [record_row(record, metrics) for record in rounds]
+    pooled = pool_rows(rows, metrics)
+    medians = [row["median_seconds"] for row in rows if row["median_seconds"] is not None]
+    warnings = [text for record in rounds for text in record.measurements.warnings]
     return {
-        "cell": cell.id,
-        "outcome": outcome,
-        **parameters_of(cell),
-        "built_form": last.form,
-        "parameters": last.parameters,
-        "constants": last.constants,
-        "flops": flops and flops.formula,
-        "traced_flops": flops and flops.traced,
-        "peak_bytes": max((memory.peak for memory in memories if memory), default=None),
-        "parity_forward": parity and parity.forward,
-        "parity_gradient": parity and parity.gradient,
+        "cell": rounds[0].id,
+        "outcome": pooled["outcome"],
+        **parameters_of(rounds[0].cell),
+        **{name: pooled[name] for name in metrics},
         "rounds": len(rounds),
         "round_medians": medians,
-        "build_seconds": _median([timing.build_seconds for timing in timings if timing]),
-        "compile_seconds": _median([timing.compile_seconds for timing in timings if timing]),
-        "first_step_seconds": _median([timing.first_step_seconds for timing in timings if timing]),
-        "warnings": list(dict.fromkeys(told)),
+        "warnings": list(dict.fromkeys(warnings)),
     }
-
-
-def _median(seconds: Sequence[float]) -> float | None:
-    return statistics.median(seconds) if seconds else None

@@ -1,4 +1,4 @@
-"""Records as one flat table, a row a record: CSV text, or a Parquet file."""
+"""Records as one flat table with one row per record: CSV text, or a Parquet file."""
 
 from __future__ import annotations
 
@@ -12,34 +12,36 @@ import pandas as pd
 from synthbench.errors import PackageMissingError
 from synthbench.models.spec import ModelSpec
 from synthbench.record import Record, latest
-from synthbench.report.data.frame import COUNTS, FLOATS, record_frame
-from synthbench.suites.cell import Cell
+from synthbench.report.data.frame import DTYPES, record_frame
+from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
+from synthbench.suites.cell import FLAT_FIELDS, Cell
 
 SAMPLES = "sample_seconds"
 
 
 def csv_text(records: Iterable[Record]) -> str:
-    """The columns of `load_results`; what was not measured is empty. Raw samples are left out."""
+    """The columns of `load_results`, without raw samples; a missing value is empty."""
     return _flat(record_frame(records)).to_csv(index=False, lineterminator="\n")
 
 
 def write_parquet(records: Iterable[Record], path: Path) -> None:
-    """The columns of `load_results` and SAMPLES, a list of the seconds of each step.
+    """The columns of `load_results`, and SAMPLES: a list with the seconds of each step.
 
-    Raises PackageMissingError without pyarrow, and OSError where the file cannot be written.
+    Raises PackageMissingError without pyarrow, and OSError if the file cannot be written.
     """
     frame = parquet_frame(records)
     try:
         frame.to_parquet(path, engine="pyarrow", index=False)
     except ImportError as error:
-        why = str(error).partition(". ")[0].replace("`", "")
+        reason = str(error).partition(". ")[0].replace("`", "")
         raise PackageMissingError(
-            f"Parquet files need pyarrow: {why}; pip install 'synthbench[parquet]', or export csv"
+            f"Parquet files need pyarrow: {reason}; pip install 'synthbench[parquet]', or use "
+            "--format csv"
         ) from error
 
 
 def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
-    """What `write_parquet` writes: each column of one type, texts, numbers or lists of them."""
+    """The frame that `write_parquet` writes; each column has one type."""
     counted = latest(records)
     frame = _flat(record_frame(counted))
     timings = [record.measurements.timing for record in counted]
@@ -49,13 +51,11 @@ def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
 
 
 def _flat(frame: pd.DataFrame) -> pd.DataFrame:
-    """Each column of the same type in every run, also where it is empty; mappings as JSON."""
+    """Each column has the same type in every run, even if it is empty; mappings become JSON."""
     for name in frame.columns:
-        if name in WHOLE:
+        if name in INTEGERS:
             frame[name] = frame[name].astype("Int64")
-        elif name == "parity_passed":
-            frame[name] = frame[name].astype("boolean")
-        elif name not in FLOATS + COUNTS:  # those have their type
+        elif name in FIXED_TEXTS or metric_named(name).type not in DTYPES:
             texts = pd.Series(map(_json, frame[name]), index=frame.index, dtype=object)
             frame[name] = texts.astype("str")
     return frame
@@ -65,14 +65,15 @@ def _json(value: Any) -> Any:
     return json.dumps(value, sort_keys=True) if isinstance(value, dict | list) else value
 
 
-def _is_whole(annotation: Any) -> bool:
-    return annotation is int or any(map(_is_whole, get_args(annotation)))
+def _is_integer(annotation: Any) -> bool:
+    return annotation is int or any(map(_is_integer, get_args(annotation)))
 
 
-WHOLE = {
+INTEGERS = {
     name
     for fields in (Cell.model_fields, ModelSpec.model_fields)
     for name, field in fields.items()
-    if _is_whole(field.annotation)
+    if _is_integer(field.annotation)
 }
-WHOLE |= {"round", "samples"}
+INTEGERS |= {"round"}
+FIXED_TEXTS = {*FLAT_FIELDS, *RECORD_FIELDS} - INTEGERS

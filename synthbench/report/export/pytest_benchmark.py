@@ -19,25 +19,25 @@ from synthbench.report.export.benchmark import (
 from synthbench.report.export.quartiles import benchmark_statistics
 from synthbench.store import Run
 
-FORMAT_VERSION = "5.3.1"  # the pytest-benchmark whose files these are like
+FORMAT_VERSION = "5.3.1"  # of pytest-benchmark
 
 
 def pytest_benchmark_text(run: Run) -> str:
-    """The file's text: a benchmark for each cell that is ok in all its rounds.
+    """The text of the file: one benchmark per cell that is ok in all its rounds.
 
-    The other cells stand under `synthbench.left_out`, which pytest-benchmark does not read. Raises
-    ResultsError where no cell is ok.
+    The other cells are listed in `synthbench.left_out`, which pytest-benchmark does not read.
+    Raises ResultsError if no cell is ok.
     """
     cells = cell_rounds(run.records)
     names = benchmark_names(rounds[0].cell for rounds in cells.values())
     benchmarks, left_out = [], []
-    for rounds in sorted(cells.values(), key=_place):
+    for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
         if deciding.outcome == "ok":
             benchmarks.append(_benchmark(run.info, name, rounds))
         else:
-            why = {"outcome": deciding.outcome, "reason": deciding.reason}
-            left_out.append({"name": name, "cell": deciding.id, **why})
+            failure = {"outcome": deciding.outcome, "reason": deciding.reason}
+            left_out.append({"name": name, "cell": deciding.id, **failure})
     if not benchmarks:
         raise ResultsError(
             f"no cell of {run.path} has samples to export; `synthbench tables` shows the reasons"
@@ -58,8 +58,8 @@ def pytest_benchmark_text(run: Run) -> str:
     return json.dumps(content, indent=1) + "\n"
 
 
-def _place(rounds: list[Record]) -> tuple[Any, ...]:
-    """Where a cell stands: the order of records, which is shuffled, says nothing."""
+def _order(rounds: list[Record]) -> tuple[Any, ...]:
+    """The sort key of a cell; the order of the records is random."""
     cell = rounds[0].cell
     return cell.framework, cell.mode, cell.seq_len, setting_name(cell), cell.variant, cell.id
 
@@ -79,11 +79,11 @@ def _benchmark(info: RunInfo, name: str, rounds: list[Record]) -> dict[str, Any]
 
 
 def _options(info: RunInfo, rounds: list[Record]) -> dict[str, Any]:
-    """How it was sampled, under pytest-benchmark's names."""
+    """How the cell was sampled, in the terms of pytest-benchmark."""
     measure = info.settings.get("measure", {})
     timing = rounds[-1].measurements.timing
     return {
-        "disable_gc": True,  # always, while samples are taken
+        "disable_gc": True,  # always, during sampling
         "timer": timing and timing.clock,
         "min_rounds": measure.get("min_samples"),
         "max_time": measure.get("max_seconds"),
@@ -95,7 +95,7 @@ def _options(info: RunInfo, rounds: list[Record]) -> dict[str, Any]:
 
 
 def _machine(info: RunInfo) -> dict[str, Any]:
-    """What run.json knows of the machine; no host name is stored there."""
+    """What run.json says about the machine; host names are not stored."""
     environment = info.environment
     return {
         "node": None,
@@ -113,17 +113,17 @@ def _machine(info: RunInfo) -> dict[str, Any]:
 
 
 def same_machine(machine_info: dict[str, Any], exported: dict[str, Any]) -> bool:
-    """Whether pytest-benchmark's own machine_info agrees with what an exported file knows."""
-    mine, theirs = (
+    """Whether pytest-benchmark's own machine_info matches that of an exported file."""
+    here, there = (
         (machine.get("python_version"), cpu.get("brand_raw"), cpu.get("count"))
         for machine in (machine_info, exported)
         for cpu in [machine.get("cpu") or {}]
     )
-    return mine == theirs
+    return here == there
 
 
 def _commit(info: RunInfo) -> dict[str, Any]:
-    """synthbench's own commit, where it ran from a checkout."""
+    """The commit of synthbench, if it ran from a checkout."""
     git = info.environment.get("git") or {}
     return {
         "id": git.get("commit", "unversioned"),

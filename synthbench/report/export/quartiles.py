@@ -1,4 +1,4 @@
-"""Statistics of samples as pytest-benchmark defines them, so that its tables agree with a file."""
+"""Statistics as pytest-benchmark defines them, so that its tables agree with an exported file."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def benchmark_statistics(samples: Sequence[float]) -> dict[str, Any]:
-    """Every field of pytest-benchmark's `stats`, of at least one sample, in seconds."""
+    """Every field of pytest-benchmark's `stats`, in seconds, for at least one sample."""
     data = sorted(samples)
     mean = statistics.mean(data)
     deviation = statistics.stdev(data) if len(data) > 1 else 0.0
@@ -41,7 +41,7 @@ def benchmark_statistics(samples: Sequence[float]) -> dict[str, Any]:
 
 
 def quartiles(data: Sequence[float]) -> tuple[float, float]:
-    """First and third quartile of sorted data, by methods 2 and 3 of Wikipedia's "Quartile"."""
+    """First and third quartile of sorted data, as pytest-benchmark computes them."""
     count = len(data)
     if count == 1:
         return data[0], data[0]

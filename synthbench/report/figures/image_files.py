@@ -1,4 +1,4 @@
-"""Vega-Lite pictures as files: the same picture gives the same bytes."""
+"""Vega-Lite figures as SVG and PNG files; the same figure always gives the same bytes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from typing import Any
 
 from synthbench.errors import ResultsError
 
-FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the first comes with the converter
+FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the converter includes the first
 PNG_SCALE = 2.0
 
 
-def write_pictures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Path]:
-    """Each picture as SVG and PNG; the files written. ResultsError where they cannot be."""
+def write_figures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Path]:
+    """Write each figure as SVG and PNG; return the files.
+
+    Raises ResultsError if they cannot be written.
+    """
     import vl_convert
 
     files: dict[str, bytes] = {}
     for name, spec in specs.items():
-        svg = _numbered(vl_convert.vegalite_to_svg(spec))
+        svg = _renumber_gradients(vl_convert.vegalite_to_svg(spec))
         files |= {f"{name}.svg": svg.encode(), f"{name}.png": vl_convert.svg_to_png(svg, PNG_SCALE)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -27,13 +30,13 @@ def write_pictures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Pa
             (folder / name).write_bytes(data)
     except OSError as error:
         raise ResultsError(
-            f"cannot write pictures to {folder}: {error.strerror}; give another --out"
+            f"cannot write figures to {folder}: {error.strerror}; choose another folder with --out"
         ) from error
     return [folder / name for name in files]
 
 
-def _numbered(svg: str) -> str:
-    """The picture with its gradients numbered from 0: the converter counts on from the last."""
+def _renumber_gradients(svg: str) -> str:
+    """The figure with gradients numbered from 0; the converter continues from the last figure."""
     names = dict.fromkeys(re.findall(r"gradient_\d+", svg))
-    places = {name: str(place) for place, name in enumerate(names)}
-    return re.sub(r"gradient_\d+", lambda match: f"gradient-{places[match[0]]}", svg)
+    numbers = {name: str(number) for number, name in enumerate(names)}
+    return re.sub(r"gradient_\d+", lambda match: f"gradient-{numbers[match[0]]}", svg)

@@ -1,4 +1,4 @@
-"""Where the marks of a picture stand: computed from records, whatever a text's width is."""
+"""Positions of the marks of a figure, computed from records and independent of text widths."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from synthbench.report.data.grid import Cost
 from synthbench.report.figures.series import Series
 
 HEIGHT = 215  # of a panel, in pixels
-CROSS = "\u00d7"  # stands at the length at which memory ran out
-LABEL_HEIGHT = 12  # pixels between labels, at least
-ROOM = 1.3  # above the largest and below the smallest value, as a factor
+CROSS = "\u00d7"  # marks the length at which memory ran out
+LABEL_HEIGHT = 12  # smallest distance between labels, in pixels
+MARGIN = 1.3  # factor of free space above the largest and below the smallest value
 
 
 class Quantity(NamedTuple):
-    """What a row of panels shows: `scale` brings seconds or bytes to the unit in the title."""
+    """The quantity of a row of panels; `scale` converts it to the unit in the title."""
 
     cost: Cost
     title: str
@@ -33,7 +33,7 @@ def points(found: Sequence[Series], quantity: Quantity) -> list[dict[str, Any]]:
 
 
 def bands(found: Sequence[Series], quantity: Quantity) -> list[dict[str, Any]]:
-    """The ends of every interval; none where there is one round."""
+    """The ends of every interval; none with a single round."""
     return [
         {
             "variant": one.variant,
@@ -50,7 +50,7 @@ def bands(found: Sequence[Series], quantity: Quantity) -> list[dict[str, Any]]:
 def labels(
     found: Sequence[Series], quantity: Quantity, limits: tuple[float, float]
 ) -> list[dict[str, Any]]:
-    """A name at the end of each line, moved up or down until no two overlap."""
+    """The name at the end of each line, moved up or down until no two overlap."""
     ends = {one: one.points[-1] for one in found if one.points}
     labels: list[dict[str, Any]] = []
     for length in sorted({end.length for end in ends.values()}):
@@ -58,34 +58,32 @@ def labels(
         here.sort(key=lambda one: (ends[one].cost, one.variant))
         wanted = [_pixel(ends[one].cost * quantity.scale, limits) for one in here]
         labels += [
-            {"variant": one.variant, "length": length, "place": _value(pixel, limits)}
+            {"variant": one.variant, "length": length, "y": _value(pixel, limits)}
             for one, pixel in zip(here, spread(wanted, LABEL_HEIGHT, 4, HEIGHT - 4), strict=True)
         ]
     return labels
 
 
 def failures(found: Sequence[Series], limits: tuple[float, float]) -> list[dict[str, Any]]:
-    """A cross at the top for each variant, at the first length that did not fit into memory."""
+    """For each variant, a cross at the top at the first length that did not fit into memory."""
     marks: list[dict[str, Any]] = []
     for one in found:
         if one.out_of_memory is None:
             continue
         above = sum(mark["length"] == one.out_of_memory for mark in marks)
-        place = _value(HEIGHT - LABEL_HEIGHT * (above + 0.7), limits)
+        y = _value(HEIGHT - LABEL_HEIGHT * (above + 0.7), limits)
         text = f"{one.variant} {CROSS}"
-        marks.append(
-            {"variant": one.variant, "length": one.out_of_memory, "place": place, "text": text}
-        )
+        marks.append({"variant": one.variant, "length": one.out_of_memory, "y": y, "text": text})
     return marks
 
 
 def spread(wanted: Sequence[float], distance: float, low: float, high: float) -> list[float]:
-    """Ascending places at least `distance` apart, as near to the wanted ones as that allows.
+    """Ascending positions at least `distance` apart, as close to the wanted ones as possible.
 
-    Neighbours that are too close form a group around the mean of what they wanted; a group that
-    leaves [low, high] is moved back inside.
+    Neighbours that are too close form a group around the mean of their wanted positions; a group
+    that leaves [low, high] is moved back inside.
     """
-    groups: list[tuple[list[float], float]] = []  # what members wanted, the first one's place
+    groups: list[tuple[list[float], float]] = []  # wanted positions, position of the first
 
     def placed(members: list[float]) -> tuple[list[float], float]:
         middle = sum(members) / len(members)
@@ -93,8 +91,8 @@ def spread(wanted: Sequence[float], distance: float, low: float, high: float) ->
         first = max(low, min(middle - length / 2, high - length))
         return members, first
 
-    for place in wanted:
-        groups.append(placed([place]))
+    for position in wanted:
+        groups.append(placed([position]))
         while len(groups) > 1:
             (before, start), (after, first) = groups[-2:]
             if start + distance * len(before) <= first:
@@ -104,13 +102,13 @@ def spread(wanted: Sequence[float], distance: float, low: float, high: float) ->
 
 
 def span(lengths: Sequence[int]) -> list[float]:
-    """The ends of the x axis: the shortest and the longest length, or round the only one."""
+    """The ends of the x axis: the shortest and the longest length, or around a single one."""
     low, high = min(lengths), max(lengths)
     return [low, high] if low < high else [low / 2, high * 2]
 
 
 def limits(found: Sequence[Series], quantity: Quantity) -> tuple[float, float]:
-    """The ends of the y axis: all values, with room around them, shared by the frameworks."""
+    """The ends of the y axis, shared by the frameworks: all values with free space around them."""
     costs = [
         end * quantity.scale
         for one in found
@@ -121,13 +119,13 @@ def limits(found: Sequence[Series], quantity: Quantity) -> tuple[float, float]:
         return 1.0, 10.0
     crosses = [one.out_of_memory for one in found if one.out_of_memory]
     most = max((crosses.count(length) for length in crosses), default=0)
-    low, high = min(costs) / ROOM, max(costs) * ROOM
+    low, high = min(costs) / MARGIN, max(costs) * MARGIN
     free = 1 - LABEL_HEIGHT * (most + 1) / HEIGHT if most else 1.0
     return low, low * (high / low) ** (1 / max(free, 0.4))
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Powers of ten inside the limits; with 2 and 5 times them where they would be few."""
+    """Powers of ten within the limits; also 2 and 5 times them if there would be few."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     steps = (1,) if math.log10(high / low) > 2.5 else (1, 2, 5)
     ticks = [step * 10.0**power for power in powers for step in steps]

@@ -1,4 +1,4 @@
-"""One panel of a picture: the lines of one quantity in one framework, log-log."""
+"""One panel of a figure: the lines of one quantity in one framework, on log scales."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     import altair as alt
 
 WIDTH = 268  # pixels
-# Okabe and Ito's colours for all kinds of colour vision, less the yellow that white swallows and
-# with orange and sky blue darkened; beyond eight lines they come again, dashed.
+# Okabe and Ito's colours for all kinds of colour vision, without yellow, which is hard to see on
+# white, and with orange and sky blue darkened. After eight lines they repeat, dashed.
 COLOURS = (
     "#000000", "#0072B2", "#3FA0D8", "#D55E00", "#C98A00", "#009E73", "#B8528C", "#7A5230",
 )  # fmt: skip
@@ -33,7 +33,7 @@ def panel(
     x_title: str | None,
     y_title: str | None,
 ) -> alt.LayerChart:
-    """The lines of one quantity in one framework, each with its name at its end."""
+    """A chart with one line per variant, and its name at the end of the line."""
     import altair as alt
 
     x = alt.X(
@@ -71,10 +71,10 @@ def panel(
             x=x, y=y("cost"), color=colour, shape=shape
         ),
         labels.mark_text(align="left", dx=8, fontSize=11).encode(
-            x=x, y=y("place"), text="variant:N", color=colour
+            x=x, y=y("y"), text="variant:N", color=colour
         ),
         failures.mark_text(align="right", dx=4, fontSize=12).encode(
-            x=x, y=y("place"), text="text:N", color=colour
+            x=x, y=y("y"), text="text:N", color=colour
         ),
         above.mark_text(align="center", fontSize=13, fontWeight="bold").encode(
             x=alt.value(WIDTH / 2), y=alt.value(-12), text="text:N"

@@ -1,4 +1,4 @@
-"""What a picture of a run shows: a line a variant, from records alone, with nothing drawn yet."""
+"""The data of a figure: one line per variant, made from records; nothing is drawn here."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from synthbench.report.data.grid import Cost, Grid, Key
 
 SHOWN = ("V", "R", "FR", "D", "D+V", "linformer", "light_conv", "dynamic_conv")
 OUT_OF_MEMORY = ("oom", "oom_predicted")
-# What stands for a run whose cells differ in more than variant, framework, mode and length.
+# The setting to draw if a run has several.
 PREFERRED = "form=fused"
 
 
 class Point(NamedTuple):
-    """A cell's cost, in seconds or bytes; `low` and `high` bound it over several rounds."""
+    """The cost of a cell in seconds or bytes; `low` and `high`: its range over several rounds."""
 
     length: int
     cost: float
@@ -25,7 +25,7 @@ class Point(NamedTuple):
 
 
 class Series(NamedTuple):
-    """A variant's line in one framework; `out_of_memory` is the first length that did not fit."""
+    """The line of a variant in one framework; `out_of_memory`: the first length not to fit."""
 
     variant: str
     points: tuple[Point, ...]
@@ -33,45 +33,45 @@ class Series(NamedTuple):
 
 
 def choose_variants(grid: Grid, setting: str, wanted: Sequence[str] = ()) -> list[str]:
-    """The variants to draw: those asked for (any notation), or a readable selection.
+    """The variants to draw: the wanted ones (in any notation), or by default a small selection.
 
-    Raises UnknownNameError for one that the run does not have.
+    Raises UnknownNameError for a variant that the run does not have.
     """
-    there = grid.variants(setting)
+    present = grid.variants(setting)
     for text in wanted:
-        if named(text) not in there:
-            raise UnknownNameError("variant of this run", text, there)
+        if named(text) not in present:
+            raise UnknownNameError("variant of this run", text, present)
     if wanted:
         return list(dict.fromkeys(map(named, wanted)))
-    return [name for name in SHOWN if name in there] or there[: len(SHOWN)]
+    return [name for name in SHOWN if name in present] or present[: len(SHOWN)]
 
 
 def choose_setting(grid: Grid, mode: str, wanted: str | None = None) -> str:
-    """The setting to draw: the one asked for, or the fused one, or the first that has numbers.
+    """The setting to draw: the wanted one; by default the fused one, or the first with numbers.
 
-    Raises UnknownNameError for one that the run does not have, ResultsError where it has no cells
-    of this mode.
+    Raises UnknownNameError for a setting that the run does not have, ResultsError if the run has no
+    cells of this mode.
     """
-    there = [setting for setting in grid.settings() if mode in grid.modes(setting)]
-    if not there:
+    present = [setting for setting in grid.settings() if mode in grid.modes(setting)]
+    if not present:
         modes = " and ".join(grid.modes()) or "no"
         raise ResultsError(
-            f"this run has no cells of mode {mode}, so there is nothing to draw; it has {modes} "
-            "cells: name another run, or another --mode"
+            f"this run has no cells of mode {mode}, only {modes} cells; choose another run or "
+            "another --mode"
         )
     if wanted is not None:
-        if wanted not in there:
-            raise UnknownNameError("setting of this run", wanted, [s for s in there if s])
+        if wanted not in present:
+            raise UnknownNameError("setting of this run", wanted, [s for s in present if s])
         return wanted
     ok = {key.setting for key in grid.ids if key.mode == mode and grid.missing(key) is None}
-    first = [setting for setting in there if setting in ok] or there
+    first = [setting for setting in present if setting in ok] or present
     return next((setting for setting in first if PREFERRED in setting.split()), first[0])
 
 
 def series_of(
     grid: Grid, setting: str, variants: Sequence[str], framework: str, mode: str, cost: Cost
 ) -> list[Series]:
-    """A line a variant: medians of time over the rounds, or the largest peak of them."""
+    """One line per variant: the median time over the rounds, or the largest peak."""
     found: list[Series] = []
     for variant in variants:
         keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]

@@ -1,6 +1,6 @@
-"""What mixers weigh, drawn: histograms by layer, and heat maps (figures 2 to 7 of the paper).
+"""Figures of mixing weights: histograms by layer and heat maps (figures 2 to 7 of the paper).
 
-The same parameters give the same bytes.
+The same parameters always give the same bytes.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 States = Mapping[str, Mapping[str, Array]]  # "at the start", "after 300 steps" -> parameters
 Weights = dict[str, dict[str, Array]]  # state -> layer -> weights [B or 1, H, L or 1, things]
 
-LEAST = 1e-6  # smaller weights are counted with these
+LEAST = 1e-6  # smaller weights are counted as this
 BINS = 48
 MAP_PIXELS = 156
-LARGEST_MAP = 48  # rows and columns of a heat map, from the first position on
-COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73")  # states, told apart by the colour-blind
+LARGEST_MAP = 48  # rows and columns of a heat map: the first positions
+COLOURS = ("#9a9a9a", "#0072b2", "#d55e00", "#009e73")  # of states; distinct for the colour-blind
 
 
 def weights_of(cell: Cell, states: States, data: str = "walks") -> Weights:
@@ -43,18 +43,18 @@ def weights_of(cell: Cell, states: States, data: str = "walks") -> Weights:
 
 
 def histogram(values: Array) -> tuple[Array, Array]:
-    """Centres of bins of log10 weight, and the share of the weights in each.
+    """Centres of bins of log10(weight), and the share of the weights in each bin.
 
-    Weights of zero (masked, or none) are left out.
+    Weights of zero, as at masked positions, are not counted.
     """
-    seen = values[values > 0]
+    positive = values[values > 0]
     edges = np.linspace(np.log10(LEAST), 0, BINS + 1)
-    counts, _ = np.histogram(np.log10(np.clip(seen, LEAST, 1)), edges)
-    return (edges[1:] + edges[:-1]) / 2, counts / max(len(seen), 1)
+    counts, _ = np.histogram(np.log10(np.clip(positive, LEAST, 1)), edges)
+    return (edges[1:] + edges[:-1]) / 2, counts / max(len(positive), 1)
 
 
 def histograms(found: Weights, title: str) -> dict[str, Any]:
-    """A panel a layer: how often each weight occurs, a line a state; as Vega-Lite."""
+    """Vega-Lite: one panel per layer with the distribution of its weights, one line per state."""
     import altair as alt
 
     panels = []
@@ -81,7 +81,7 @@ def histograms(found: Weights, title: str) -> dict[str, Any]:
 
 
 def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
-    """A row a state, a panel a layer: what each position weighs, in one head; as Vega-Lite."""
+    """Vega-Lite: one row per state, one panel per layer with the weights of one head."""
     import altair as alt
 
     panels = []
@@ -93,7 +93,7 @@ def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
                 for l in range(shown.shape[0])
                 for m in range(shown.shape[1])
             ]
-            pixels = max(2, MAP_PIXELS // max(shown.shape))  # whole ones: no seams between cells
+            pixels = max(2, MAP_PIXELS // max(shown.shape))  # an integer leaves no gaps
             panels.append(
                 alt.Chart(
                     alt.InlineData(values=cells),
@@ -113,7 +113,7 @@ def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
 
 
 def _columns(layers: Iterable[str]) -> int:
-    """Panels side by side: the layers of one stack, six at most."""
+    """The number of panels per row: the layers of one stack, at most six."""
     stacks = [layer.rpartition(" ")[0] for layer in layers]
     return min(6, stacks.count(stacks[0]))
 

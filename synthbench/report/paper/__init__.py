@@ -1,1 +1,1 @@
-"""The Synthesizer paper's tables, ours beside theirs."""
+"""The tables of the Synthesizer paper, compared with our measurements."""

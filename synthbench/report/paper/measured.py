@@ -1,4 +1,4 @@
-"""What this project measured for a table of the paper: the newest run of the suite of its name."""
+"""Our measurements for one table of the paper: the newest run of the suite with its name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ NO_RUN = "no run"
 
 @dataclass(frozen=True)
 class Measured:
-    """A finished run, or None where there is none."""
+    """The finished run of a suite; `run` is None if there is none."""
 
     suite: str
     run: Run | None
 
     @classmethod
     def find(cls, suite: str, results: Path) -> Measured:
-        """The newest finished run of a suite; one on a GPU before any on a CPU."""
+        """The newest finished run of a suite; runs on a GPU are preferred."""
         found: list[tuple[bool, str, Path]] = []
         for folder in list_runs(results / suite):
             info = read_info(folder)
@@ -35,14 +35,14 @@ class Measured:
 
     @cached_property
     def grid(self) -> Grid:
-        """The run's records laid out."""
+        """The records of the run."""
         if self.run is None:
             return Grid((), ())
         return Grid(self.run.records, variant_order(self.run.info))
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str, str, int | None], Cell]:
-        """(framework, variant, label, heads or None) -> a cell, train steps before forward."""
+        """(framework, variant, label, heads or None) -> a cell, a train step if possible."""
         found: dict[tuple[str, str, str, int | None], Cell] = {}
         records = () if self.run is None else self.run.records
         for record in sorted(records, key=lambda r: (r.cell.mode == "train", r.cell.seq_len)):
@@ -59,24 +59,24 @@ class Measured:
         return self._cells.get((framework, canonical(variant), label, heads))
 
     def value(self, cell: Cell | None, column: str) -> Value:
-        """A number of a cell, or the word that stands in its place."""
+        """A number of a cell, or why it is missing."""
         return NO_RUN if cell is None else self.grid.known(self.key(cell), column)
 
     def ratio(self, cell: Cell | None, baseline: Cell | None) -> Value:
-        """How many times as many steps per second a cell makes as another."""
+        """Steps per second of a cell over those of another."""
         if cell is None or baseline is None:
             return NO_RUN
         return self.grid.speed_ratio(self.key(cell), self.key(baseline), baseline.variant)
 
     def key(self, cell: Cell) -> Key:
-        """The place of a cell in the grid."""
+        """The position of a cell in the grid."""
         return self.grid.key(cell)
 
     @property
     def described(self) -> str:
-        """Which run ours come from, and at which sizes."""
+        """Which run our numbers come from, and its sizes."""
         if self.run is None:
-            return f"Ours: no finished run of suite {self.suite} yet."
+            return f"Our numbers: no finished run of suite {self.suite} yet."
         cells = [record.cell for record in self.run.records]
 
         def sizes(name: str) -> str:
@@ -84,6 +84,7 @@ class Measured:
 
         target = f", target length {sizes('target_len')}" if cells[0].model.target_len else ""
         return (
-            f"Ours: run `{self.run.path.name}` of suite {self.suite} on {self.run.info.device}, "
-            f"batch {sizes('batch')}, length {sizes('seq_len')}{target}, {sizes('dtype')}."
+            f"Our numbers: run `{self.run.path.name}` of suite {self.suite} on "
+            f"{self.run.info.device}, batch {sizes('batch')}, length {sizes('seq_len')}{target}, "
+            f"{sizes('dtype')}."
         )

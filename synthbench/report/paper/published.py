@@ -1,7 +1,7 @@
-"""Figures as "Synthesizer: Rethinking Self-Attention for Transformer Models" prints them.
+"""The numbers printed in "Synthesizer: Rethinking Self-Attention for Transformer Models".
 
-Tay et al., ICML 2021, arXiv 2005.00743: tables 2, 4, 7, 8 and 9, one file each, a row a variant in
-this project's notation. Nothing in these files was measured by this project.
+Tay et al., ICML 2021, arXiv 2005.00743: tables 2, 4, 7, 8 and 9, one file each, with one row
+per variant in this project's notation. Nothing in these files was measured by this project.
 """
 
 from __future__ import annotations

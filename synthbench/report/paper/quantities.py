@@ -1,4 +1,4 @@
-"""Rows of the paper's tables: one figure of theirs, ours in each framework, how they compare."""
+"""Rows of the paper's tables: the published number, ours in each framework, the comparison."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ COLUMNS = (
 
 
 class Place(NamedTuple):
-    """Where a published figure stands, and which variant of ours it is compared with."""
+    """Where a number was published, and which of our variants it is compared with."""
 
     table: str
     column: str  # of the published file
@@ -34,7 +34,7 @@ Row = tuple[Value, ...]
 
 
 def parameters(measured: Measured, at: Place, quantity: str, paper: str) -> Row:
-    """Parameters in millions, counted by each framework from what it built."""
+    """Parameters in millions, counted by each framework in the model it built."""
     cells = [measured.cell(f, at.ours, at.label, at.heads) for f in FRAMEWORKS]
     counts = [measured.value(cell, "parameters") for cell in cells]
     ours = [count if isinstance(count, str) else f"{count / 1e6:.2f}" for count in counts]
@@ -49,7 +49,7 @@ def parameters(measured: Measured, at: Place, quantity: str, paper: str) -> Row:
 
 
 def step_ratio(measured: Measured, at: Place, baseline: Place, quantity: str, paper: float) -> Row:
-    """Steps per second over those of another variant: theirs, and ours in each framework."""
+    """Steps per second over those of another variant, published and measured."""
     ours = []
     for framework in FRAMEWORKS:
         cell = measured.cell(framework, at.ours, at.label, at.heads)
@@ -83,8 +83,10 @@ def flops_ratio(measured: Measured, at: Place, baseline: Place, quantity: str, p
 
 
 def one_hot_flops(cell: Cell) -> int:
-    """FLOPs of an example of 512 and 114 tokens, embedding look-ups as the products with one-hot
-    vectors that they are in Mesh TensorFlow."""
+    """FLOPs of one example of 512 and 114 tokens.
+
+    Embedding look-ups count as products with one-hot vectors, which they are in Mesh TensorFlow.
+    """
     model = model_of(cell).changed(target_len=TARGET)
     flops = model.flops(batch=1, seq_len=SOURCE)
     assert flops is not None
@@ -94,6 +96,6 @@ def one_hot_flops(cell: Cell) -> int:
 SOURCE, TARGET = 512, 114  # tokens of an example in Table 4
 
 
-def theirs(at: Place, quantity: str, paper: str) -> Row:
-    """A figure of quality, with nothing of ours beside it."""
-    return at.variant, quantity, paper, "", "", "", why("theirs")
+def paper_only(at: Place, quantity: str, paper: str) -> Row:
+    """A published quality, which is not reproduced here."""
+    return at.variant, quantity, paper, "", "", "", why("paper only")

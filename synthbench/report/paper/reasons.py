@@ -1,19 +1,19 @@
-"""Why a figure of ours is not the paper's: the only reasons that its tables may give."""
+"""Why our number differs from the published one: the only reasons that the tables may give."""
 
 from __future__ import annotations
 
 REASONS: dict[str, str] = {
     "agrees": "agrees to the printed digit",
     "close": "within 0.01",
-    "constant": "the constant of the note",
+    "constant": "the constant in the note",
     "contradiction": "contradicts itself, see note",
     "device": "another device",
-    "theirs": "theirs alone",
+    "paper only": "paper only, not reproduced here",
     "no run": "not measured yet",
     "unexplained": "not explained",
 }
 
-# (table, column of the published file, variant or "*") -> reason, where the figures differ.
+# (table, column of the published file, variant or "*") -> the reason for a difference.
 EXPLAINED: dict[tuple[str, str, str], str] = {
     **{
         ("table2", "nmt_params_millions", variant): "constant"
@@ -29,6 +29,6 @@ def why(reason: str) -> str:
 
 
 def why_different(table: str, column: str, variant: str) -> str:
-    """Why a figure differs; "not explained" where nothing that is known explains it."""
+    """Why a number differs; "not explained" if no reason is known."""
     names = [(table, column, variant), (table, column, "*")]
     return why(next((EXPLAINED[name] for name in names if name in EXPLAINED), "unexplained"))

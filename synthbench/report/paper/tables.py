@@ -1,4 +1,4 @@
-"""The paper's tables with ours beside them."""
+"""The tables of the paper, compared with our measurements."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from synthbench.report.paper.quantities import (
     Place,
     Row,
     flops_ratio,
+    paper_only,
     parameters,
     step_ratio,
-    theirs,
 )
 from synthbench.suites.cell import model_of
 
-# Where a row of Table 4 is another variant here: the authors' code, not their equations.
+# Rows of Table 4 that follow the authors' code, which differs from their equations.
 TABLE_4 = {
     "D": "D(sharing=heads)",
     "R+V": "(R+V)(mixing=layer)",
@@ -49,7 +49,7 @@ TABLE_1: dict[str, tuple[str, str, str, str, Callable[[int, int, int, int, int],
 
 
 def paper_tables(results: Path) -> list[Table]:
-    """Every table of the paper that this project has a suite for, from the runs below `results`."""
+    """Every table of the paper that has a suite here, from the runs in `results`."""
     return [make(Measured.find(name, results)) for name, make in TABLES.items()]
 
 
@@ -68,7 +68,7 @@ def table1(measured: Measured) -> Table:
             (component,) = parse(variant).components  # type: ignore[attr-defined]
             a, b = component.factors(sizes) if variant == "FD" else (0, 0)
             one_head = formula(sizes.d_model, sizes.max_len, getattr(component, "rank", 0), a, b)
-            # The paper's formulas have one synthesizer; random ones have a map a head.
+            # The paper's formulas are for one synthesizer; random ones have one map per head.
             heads = sizes.heads if variant in ("R", "FR") else 1
             expected = one_head * heads
             rest = 2 * sizes.d_model * sizes.heads * sizes.head_dim  # value and output
@@ -79,9 +79,9 @@ def table1(measured: Measured) -> Table:
             numbers = (whole(expected), whole(declared), *counts, difference)
         rows.append((variant, condition, sample, interact, text, *numbers))
     note = (
-        f"{SOURCE}, Table 1. Parameters beside the value and output projections; the paper's "
-        "formulas at the sizes of our run, times the heads for the random functions, which have "
-        f"a map a head. {measured.described}"
+        f"{SOURCE}, Table 1. Parameters without those of the value and output projections. paper: "
+        "its formulas at the sizes of our run, times the heads for the random functions, which "
+        f"have one map per head. {measured.described}"
     )
     return Table("table1", "Table 1: synthesizing functions", note, (), tuple(columns), rows)
 
@@ -99,10 +99,11 @@ def table2(measured: Measured) -> Table:
             rows.append(parameters(measured, at, quantity, line[column]))
         rows += quality("table2", variant, line)
     note = (
-        f"{SOURCE}, Table 2. Translation: ours (6+6 layers, a vocabulary of 33,500) lacks a "
-        "constant of about 5.7M in every row; given it, Fix, R, R+V and FR follow from V. D, R+D "
-        "and D+V do not follow from Table 1's formula. Language model: R - Fix is 5M in the paper "
-        "and (R+V) - V is 0M, and both should be the same. Nothing is tuned to match. "
+        f"{SOURCE}, Table 2. Translation: our numbers (6+6 layers, a vocabulary of 33,500) are "
+        "lower than the paper's by about 5.7M in every row; with this constant, Fix, R, R+V and FR "
+        "agree. D, R+D and D+V do not follow from the formula in Table 1. Language model: in the "
+        "paper, R - Fix is 5M and (R+V) - V is 0M; they should be equal. Nothing is tuned to "
+        "match. "
     )
     title = "Table 2: translation and language models"
     return Table("table2", title, note + measured.described, (), COLUMNS, rows)
@@ -127,17 +128,17 @@ def table4(measured: Measured) -> Table:
         at, against = (Place("table4", "steps_per_sec", v, TABLE_4.get(v, v)) for v in (one, other))
         rows.append(step_ratio(measured, at, against, f"steps/s over {other}'s", paper))
     note = (
-        f"{SOURCE}, Table 4. T5 base; the synthesizer rows have 8 heads of 128 and the settings of "
-        "the authors' code (one weight a layer; dense logits one for all heads; in D+V the hidden "
-        "map is the query's), as their parameters show. FLOPs are by formula at the paper's 512 "
-        "and 114 tokens, embedding look-ups counted as products with one-hot vectors, in this "
-        "table alone; the paper's 3.70 TFLOP of V is not derived. "
+        f"{SOURCE}, Table 4. T5 base. The synthesizer rows have 8 heads of 128 and the settings of "
+        "the authors' code (one mixing weight per layer; dense logits shared by all heads; in D+V "
+        "the hidden map is that of the query), which their numbers of parameters confirm. FLOPs "
+        "are by formula at the paper's 512 and 114 tokens; only in this table, embedding look-ups "
+        "count as products with one-hot vectors. The paper's 3.70 TFLOP for V is not derived. "
     )
     return Table("table4", "Table 4: T5 base", note + measured.described, (), COLUMNS, rows)
 
 
 def table7(measured: Measured) -> Table:
-    """Encoder classifiers beside Linformer."""
+    """Encoder classifiers, and Linformer."""
     lines = {line["variant"]: line for line in published("table7")}
     baseline = Place("table7", "steps_per_sec", "V", "V")
     rows: list[Row] = []
@@ -160,7 +161,7 @@ def table8(measured: Measured) -> Table:
         rows += quality("table8", at.variant, line)
         rows += cost_rows(measured, at, baseline)
     note = (
-        f"{SOURCE}, Table 8. The functions are reconstructed: no code of theirs is public. The "
+        f"{SOURCE}, Table 8. The functions are reconstructed, since their code is not public. The "
         f"paper gives no cost. {measured.described}"
     )
     title = "Table 8: further synthesizing functions"
@@ -176,19 +177,21 @@ def table9(measured: Measured) -> Table:
         at = Place("table9", "", f"R, {heads} heads", "R", heads=heads)
         rows += quality("table9", at.variant, line)
         rows += cost_rows(measured, at, baseline)
-    note = f"{SOURCE}, Table 9. The paper gives no cost; ours over that of 8 heads. "
+    note = f"{SOURCE}, Table 9. The paper gives no cost; our speed is relative to 8 heads. "
     title = "Table 9: heads of the random synthesizer"
     return Table("table9", title, note + measured.described, (), COLUMNS, rows)
 
 
 def quality(table: str, variant: str, line: dict[str, str]) -> list[Row]:
-    """The figures of quality of a published row, marked as theirs."""
+    """The published quality of a row."""
     at = Place(table, "", variant, variant)
-    return [theirs(at, name, line[column]) for column, name in QUALITY.items() if column in line]
+    return [
+        paper_only(at, name, line[column]) for column, name in QUALITY.items() if column in line
+    ]
 
 
 def cost_rows(measured: Measured, at: Place, baseline: Place) -> list[Row]:
-    """Parameters and speed of ours where the paper prints no cost."""
+    """Our parameters and speed, for tables in which the paper gives no cost."""
     cells = [measured.cell(f, at.ours, at.label, at.heads) for f in FRAMEWORKS]
     others = [measured.cell(f, baseline.ours, baseline.label, baseline.heads) for f in FRAMEWORKS]
     counts = [measured.value(cell, "parameters") for cell in cells]

@@ -1,4 +1,4 @@
-"""After how many steps compiling has paid."""
+"""After how many steps compiling pays off."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from synthbench.report.data.table import Value
 
 ONCE = ("compile_seconds", "first_step_seconds")
 NEVER = "never"  # a compiled step is no faster
-EAGER = "eager"  # the row that others are compared with
+EAGER = "eager"  # this cell is what the compiled ones are compared with
 NO_EAGER = "no eager cell"
 
 
 def has_pairs(grid: Grid) -> bool:
-    """Whether any cell of the run was measured both eager and compiled."""
+    """Whether the run has both eager and compiled cells."""
     return "compile" in grid.setting_fields
 
 
 def break_even(grid: Grid, key: Key) -> Value:
-    """Steps after which a compiled cell has cost less than the same cell run eagerly.
+    """The number of steps after which a compiled cell has taken less time than the eager one.
 
-    What is paid once (compile and first step) against what each further step saves.
+    Compilation and first step are paid once; each further step saves the difference.
     """
     row = grid.cell(key)
     if row is None or grid.missing(key):
@@ -31,14 +31,13 @@ def break_even(grid: Grid, key: Key) -> Value:
     eager = key._replace(setting=key.setting.replace("compile=compiled", "compile=eager"))
     if grid.cell(eager) is None or grid.missing(eager):
         return NO_EAGER
-    paid = [grid.value(key, name) for name in ONCE]
-    spared = [grid.value(eager, name) for name in ONCE]
-    own, other = grid.value(key, "median_seconds"), grid.value(eager, "median_seconds")
-    numbers = [value for value in (*paid, *spared, own, other) if not isinstance(value, str)]
-    if len(numbers) != 6:
+    names = (*ONCE, "median_seconds")
+    compiled = [value for name in names if not isinstance(value := grid.value(key, name), str)]
+    eagerly = [value for name in names if not isinstance(value := grid.value(eager, name), str)]
+    if len(compiled) != len(names) or len(eagerly) != len(names):
         return NO_EAGER
-    extra = sum(numbers[:2]) - sum(numbers[2:4])
-    saved = numbers[5] - numbers[4]
+    extra = sum(compiled[:2]) - sum(eagerly[:2])
+    saved = eagerly[2] - compiled[2]
     if extra <= 0:
         return 1
     return 1 + math.ceil(extra / saved) if saved > 0 else NEVER

@@ -1,4 +1,4 @@
-"""The tables of a run, built from its records alone; the same records give the same tables."""
+"""The list of all tables: to add one, write its file and name its builder in TABLES."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from synthbench.report.tables.frameworks import frameworks
 from synthbench.report.tables.kernels import kernels
 from synthbench.report.tables.memory import memory
 from synthbench.report.tables.memory_parts import memory_parts
+from synthbench.report.tables.metrics import metrics
 from synthbench.report.tables.outcomes import outcomes
 from synthbench.report.tables.parity import parity
 from synthbench.report.tables.phases import phases
@@ -25,13 +26,21 @@ from synthbench.report.tables.train_flops import train_flops
 from synthbench.report.tables.utilisation import utilisation
 from synthbench.report.tables.warnings import warnings
 from synthbench.store import Run
+from synthbench.tasks.cost import Cost
 
 
 def make_tables(run: Run) -> list[Table]:
-    """Every table of a run, in the order in which they are shown; those it has nothing for not."""
-    grid = Grid(run.records, variant_order(run.info))
+    """The tables of a run in the order of TABLES, made only from its records."""
+    order = variant_order(run.info)
+    grid = Grid(run.records, order)
+    of_cost = [record for record in run.records if record.cell.task == Cost.name]
+    cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order)
     context = context_of(run, grid)
-    made = [make(grid, context) for make in TABLES.values()]
+    made: list[Table | None] = []
+    for name, make in TABLES.items():
+        shown = grid if name in FOR_EVERY_TASK else cost_grid
+        if shown.records or not run.records:
+            made.append(make(shown, context))
     return [table for table in made if table is not None]
 
 
@@ -48,9 +57,12 @@ TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "cost": cost,
     "train_flops": train_flops,
     "frameworks": frameworks,
+    "metrics": metrics,
     "parity": parity,
     "kernels": kernels,
     "phases": phases,
     "warnings": warnings,
     "outcomes": outcomes,
 }
+# The other tables show what only the task `cost` measures.
+FOR_EVERY_TASK = ("metrics", "parity", "kernels", "warnings", "outcomes")

@@ -1,4 +1,4 @@
-"""Parameters and FLOPs of one forward pass, by each way of counting."""
+"""Parameters and FLOPs of one forward pass, counted in several ways."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from synthbench.report.tables.count_agreement import (
     is_jax,
     uncounted,
 )
-from synthbench.report.tables.layout import Row, at_longest, first_known, key_columns, place
+from synthbench.report.tables.layout import Row, at_longest, first_known, key_columns, key_values
 
-LIBRARIES = {"torch": "torch", "jax": "flax"}  # what counts the parameters
+LIBRARIES = {"torch": "torch", "jax": "flax"}  # which library counts the parameters
 
 
 def cost(grid: Grid, context: Context) -> Table:
-    """Parameters and FLOPs of one forward pass, by each way of counting, and what disagrees."""
+    """One row per variant: parameters and FLOPs by each way of counting, and disagreements."""
     frameworks = grid.frameworks()
     columns = [*key_columns(grid, "variant"), Column("declared", "exact_count", "parameters")]
     columns += [Column(LIBRARIES[f], "exact_count", "parameters") for f in frameworks]
@@ -32,10 +32,10 @@ def cost(grid: Grid, context: Context) -> Table:
             forward = [
                 Key(setting, variant, f, "forward", grid.longest(setting)) for f in frameworks
             ]
-            both = {key: [key, key._replace(mode="train")] for key in forward}
-            any_mode = [key for keys in both.values() for key in keys]
+            by_mode = {key: [key, key._replace(mode="train")] for key in forward}
+            any_mode = [key for keys in by_mode.values() for key in keys]
             declared = first_known(grid, any_mode, "declared_parameters")
-            counted = [first_known(grid, both[key], "parameters") for key in forward]
+            counted = [first_known(grid, by_mode[key], "parameters") for key in forward]
             constants = first_known(grid, any_mode, "constants")
             formula = first_known(grid, any_mode, "flops")
             traced = [grid.known(key, "traced_flops") for key in forward]
@@ -49,9 +49,9 @@ def cost(grid: Grid, context: Context) -> Table:
             checked = any(not isinstance(value, str) for value in (*counted, *traced))
             verdict = "; ".join(flags) or ("agree" if checked else NOT_MEASURED)
             row = (declared, *counted, constants, formula, *traced, *compiled, verdict)
-            rows.append((*place(grid, setting, variant), *row))
+            rows.append((*key_values(grid, setting, variant), *row))
     note = (
-        f"At {at_longest(grid)}. FLOPs of one forward pass, 2 a multiply-accumulate. Constants are "
-        "stored, never trained, and counted apart from the parameters. "
+        f"At {at_longest(grid)}. FLOPs of one forward pass, 2 per multiply-accumulate. Constants "
+        "are stored and not trained; they are not counted as parameters. "
     ) + XLA
     return Table("cost", "Parameters and FLOPs", note, context.shared, tuple(columns), rows)

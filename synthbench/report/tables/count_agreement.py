@@ -1,4 +1,4 @@
-"""Whether different ways of counting agree."""
+"""Whether the different ways of counting agree."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from synthbench.report.data.table import Value
 
 XLA_TOLERANCE = 0.25
 XLA = (
-    "XLA's own count is shown, not trusted: it adds elementwise operations, and takes the body of "
-    f"a loop once and a foreign call for nothing; it is flagged where it is "
+    "XLA's own count is shown but not trusted: it includes elementwise operations, counts the body "
+    f"of a loop once and a custom call as zero. It is flagged if it is more than "
     f"{XLA_TOLERANCE:.0%} off."
 )
 
@@ -18,7 +18,7 @@ XLA = (
 def disagreements(
     what: str, expected: Value, frameworks: Sequence[str], counted: Sequence[Value]
 ) -> list[str]:
-    """What does not equal the declaration or formula; without one, whether they differ."""
+    """Counts that differ from the declaration or formula; without one, from each other."""
     numbers = {f: v for f, v in zip(frameworks, counted, strict=True) if not isinstance(v, str)}
     if isinstance(expected, str):
         differ = len(set(numbers.values())) > 1
@@ -35,7 +35,7 @@ def _excess(value: float, expected: float) -> str:
 
 
 def far_off(expected: Value, compiled: Sequence[Value]) -> list[str]:
-    """XLA's count, where it is further from the products than elementwise work would bring it."""
+    """XLA's counts that are more than XLA_TOLERANCE away from the expected count."""
     return [
         f"XLA {_excess(count, expected)}"
         for count in compiled
@@ -51,12 +51,12 @@ def is_jax(key: Key) -> bool:
 
 
 def uncounted(grid: Grid, key: Key) -> list[str]:
-    """Operations that no counter knew in this cell, then those met only in shorter ones."""
+    """Operations that the counter did not know in this cell, then in cells of other lengths."""
     flags: list[str] = []
     known: set[str] = set()
     for length in sorted(grid.lengths(key.setting), reverse=True):
-        met = (grid.cell(key._replace(seq_len=length)) or {}).get("uncounted")
-        names = met if isinstance(met, dict) else {}
+        found = (grid.cell(key._replace(seq_len=length)) or {}).get("uncounted")
+        names = found if isinstance(found, dict) else {}
         new = sorted(names.keys() - known)
         known |= names.keys()
         if new:

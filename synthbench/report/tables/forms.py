@@ -1,4 +1,4 @@
-"""What fusing gains: the reference form against the fused form."""
+"""What fusing gains: the fused form compared with the reference form."""
 
 from __future__ import annotations
 
@@ -12,36 +12,36 @@ from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
-from synthbench.report.tables.layout import Row
+from synthbench.report.tables.layout import Row, rows_by_pair
 from synthbench.report.tables.ratios import verdict_text
 from synthbench.report.tables.utilisation import share
 
-PLAIN = "form=reference"  # as a setting of the grid says it
+REFERENCE = "form=reference"  # a part of the grid's setting
 OTHERS = ("form=fused", "form=auto")
 
 
 def form_pairs(grid: Grid) -> dict[str, str]:
-    """Each setting of the reference form -> the same setting of the fused form, where there is one.
+    """The settings of the reference form -> the same setting in the fused form, if the run has it.
 
-    Where fused was not asked for by name, auto stands in its place.
+    A run without the form `fused` is compared in the form `auto`.
     """
     settings = grid.settings()
     found: dict[str, str] = {}
     for setting in settings:
         parts = setting.split(" ")
-        if PLAIN not in parts:
+        if REFERENCE not in parts:
             continue
-        at = parts.index(PLAIN)
-        asked = [" ".join([*parts[:at], other, *parts[at + 1 :]]) for other in OTHERS]
-        if there := [other for other in asked if other in settings]:
-            found[setting] = there[0]
+        at = parts.index(REFERENCE)
+        wanted = [" ".join([*parts[:at], other, *parts[at + 1 :]]) for other in OTHERS]
+        if present := [other for other in wanted if other in settings]:
+            found[setting] = present[0]
     return found
 
 
 def forms(grid: Grid, context: Context) -> Table | None:
-    """A row each framework, mode, variant and length: time and memory of reference over fused.
+    """One row per framework, mode, variant and length: time and memory of reference over fused.
 
-    None for a run that has one form alone.
+    None for a run with only one form.
     """
     pairs = form_pairs(grid)
     if not pairs:
@@ -53,40 +53,42 @@ def forms(grid: Grid, context: Context) -> Table | None:
     columns += [Column(label, "ratio", "time") for label in ("ratio", "low", "high")]
     columns += [Column("verdict", group="time"), Column("ratio", "ratio", "memory")]
     columns += [Column(label, "utilisation", "util %") for label in ("reference", "fused")]
-    places = list(_places(grid, pairs))
-    found = {fused: grid.compare(fused, plain, "reference", "fused") for _, plain, fused in places}
+    pairs_of_cells = list(_pairs_of_cells(grid, pairs))
+    found = {
+        fused: grid.compare(fused, reference, "reference", "fused")
+        for _, reference, fused in pairs_of_cells
+    }
     compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
     judged = dict(zip(compared, judge(list(compared.values()), context.noise.margin), strict=True))
     rows: list[Row] = []
-    for where, plain, fused in places:
-        word = found[fused]
-        row: list[Value] = [word] * 4 if isinstance(word, str) else _entry(judged[fused])
-        row += [_memory_ratio(grid, plain, fused)]
-        row += [share(grid, key, context.ceilings) for key in (plain, fused)]
-        rows.append((*where, *row))
+    for key_cells, reference, fused in pairs_of_cells:
+        one = found[fused]
+        row: list[Value] = [one] * 4 if isinstance(one, str) else _entry(judged[fused])
+        row += [_memory_ratio(grid, reference, fused)]
+        row += [share(grid, key, context.ceilings) for key in (reference, fused)]
+        rows.append((*key_cells, *row))
     note = (
-        "time: seconds of a step in the reference form over those in the fused form, in the same "
-        "round: above 1, fused is faster; geometric mean of the rounds with its 95% interval and "
-        f"a verdict on the fused form, margin {percentage(context.noise.margin)}, as in `ratios`: "
-        "with one round the interval is that of the samples inside it alone, and too narrow. "
-        "memory: peak of reference over that of fused. util %: share of the device's best "
-        "matrix-product rate, as in `utilisation`."
+        "time: step time in the reference form over step time in the fused form, taken within a "
+        "round; above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
+        f"interval and a verdict on the fused form, margin {percentage(context.noise.margin)}, as "
+        "in `ratios`. With one round, the interval comes only from the samples within that round "
+        "and is too narrow. memory: peak memory of reference over fused. util %: share of the "
+        "device's best matrix-product rate, as in `utilisation`."
     )
-    title = "What fusing buys: the reference form over the fused form"
+    title = "What fusing gains: the fused form against the reference form"
     return Table("forms", title, note, context.shared, tuple(columns), rows)
 
 
-def _places(grid: Grid, pairs: dict[str, str]) -> Iterator[tuple[Row, Key, Key]]:
-    """The key values of each row, its cell in the reference form, and that in the other."""
-    for plain, fused in pairs.items():
-        for framework, mode in grid.pairs(plain):
-            for variant in grid.variants(plain):
-                for length in grid.lengths(plain):
-                    key = Key(plain, variant, framework, mode, length)
-                    other = " ".join(part for part in plain.split(" ") if part != PLAIN)
-                    where: Row = (framework, mode, variant, length)
-                    where = (other, *where) if other else where
-                    yield where, key, key._replace(setting=fused)
+def _pairs_of_cells(grid: Grid, pairs: dict[str, str]) -> Iterator[tuple[Row, Key, Key]]:
+    """The key values of each row, its cell in the reference form, and its cell in the other."""
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        if setting not in pairs:
+            continue
+        others = " ".join(part for part in setting.split(" ") if part != REFERENCE)
+        for length in grid.lengths(setting):
+            key = Key(setting, variant, framework, mode, length)
+            values: Row = (framework, mode, variant, length)
+            yield (others, *values) if others else values, key, key._replace(setting=pairs[setting])
 
 
 def _entry(judgement: Judgement) -> list[Value]:
@@ -94,6 +96,6 @@ def _entry(judgement: Judgement) -> list[Value]:
     return [judgement.estimate.ratio, low, high, verdict_text(judgement)]
 
 
-def _memory_ratio(grid: Grid, plain: Key, fused: Key) -> Value:
-    found = grid.compare(fused, plain, "reference", "fused", cost="peak_bytes")
+def _memory_ratio(grid: Grid, reference: Key, fused: Key) -> Value:
+    found = grid.compare(fused, reference, "reference", "fused", cost="peak_bytes")
     return found if isinstance(found, str) else math.exp(np.mean(found.log_ratios))

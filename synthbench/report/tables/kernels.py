@@ -1,4 +1,4 @@
-"""Which form was built for each mixer, and which kernels it chose."""
+"""Which form was built for each mixer, and which kernels it used."""
 
 from __future__ import annotations
 
@@ -9,47 +9,46 @@ import pandas as pd
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
-NO_CHOICE = "no choice"
-NOT_TOLD = "not told"
+ONLY_ONE = "only one"  # the form has one way to compute this
+NOT_RECORDED = "not recorded"
 
 
 def kernels(grid: Grid, context: Context) -> Table | None:
-    """A row each framework, mode and variant: the form that was built and the kernels it chose.
+    """One row per framework, mode and variant: the form that was built and the kernels it used.
 
-    None for a run whose records tell of neither.
+    None for a run whose records have neither.
     """
     if grid.rounds["built_form"].isna().all():
         return None
     columns = key_columns(grid, "framework", "mode", "variant")
     columns += [Column("form"), Column("kernels")]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
-                told = (_by_length(grid, keys, name) for name in ("built_form", "kernels"))
-                rows.append((*place(grid, setting, framework, mode, variant), *told))
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        keys = [Key(setting, variant, framework, mode, n) for n in grid.lengths(setting)]
+        texts = (_by_length(grid, keys, name) for name in ("built_form", "kernels"))
+        rows.append((*key_values(grid, setting, framework, mode, variant), *texts))
     note = (
-        "form: what was built, also where `auto` was asked for. kernels: what the form chose for "
-        "this device and these shapes where several would do, by length where lengths differ."
+        "form: what was built, also if the suite says `auto`. kernels: which of several possible "
+        "kernels the form used for this device and these shapes; listed by length if they differ. "
+        f"`{ONLY_ONE}`: the form has a single way to compute this."
     )
-    title = "The form of each mixer, and the kernels it chose"
+    title = "Form and kernels of each mixer"
     return Table("kernels", title, note, context.shared, tuple(columns), rows)
 
 
 def _by_length(grid: Grid, keys: Sequence[Key], name: str) -> str:
-    """What the cells of these lengths tell: once, or by length where they differ."""
+    """The value in the cells of these lengths: once, or by length if they differ."""
     lengths: dict[str, list[int]] = {}
     for key in keys:
         row = grid.cell(key)
         if row is None:
             continue
-        text = str(row[name]) or NO_CHOICE
+        text = str(row[name]) or ONLY_ONE
         if pd.isna(row["built_form"]):
-            text = grid.missing(key) or NOT_TOLD
+            text = grid.missing(key) or NOT_RECORDED
         lengths.setdefault(text, []).append(key.seq_len)
     if len(lengths) < 2:
-        return next(iter(lengths), NOT_TOLD)
+        return next(iter(lengths), NOT_RECORDED)
     return "; ".join(f"L={','.join(map(str, at))}: {text}" for text, at in lengths.items())

@@ -9,10 +9,10 @@ from synthbench.report.tables.layout import (
     by_length,
 )
 
-MB = "MB are 10^6 bytes; the peak holds parameters, optimizer, batch and what one step adds."
+MB = "MB: 10^6 bytes. Peak memory includes parameters, optimizer state, batch and activations."
 
 
 def memory(grid: Grid, context: Context) -> Table:
-    """Peak memory by length."""
+    """One row per framework, mode and variant: peak memory by length."""
     title = "Peak memory by length"
     return by_length(grid, context, "memory", title, MB, ["peak_bytes"])

@@ -1,44 +1,48 @@
-"""The table that takes peak memory apart, and sets it beside what was predicted."""
+"""The parts of peak memory, and the peak compared with its prediction."""
 
 from __future__ import annotations
 
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, at_longest, key_columns, place
+from synthbench.report.tables.layout import (
+    Row,
+    at_longest,
+    key_columns,
+    key_values,
+    rows_by_mode,
+)
 
 PARTS = ("parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes")
 
 
 def memory_parts(grid: Grid, context: Context) -> Table:
-    """Every part of the peak, and the prediction, at the longest length."""
+    """One row per mode and variant: the parts of the peak and the prediction."""
     columns = key_columns(grid, "mode", "variant")
     for framework in grid.frameworks():
         columns += [metric_column(part, framework) for part in PARTS]
         columns += [Column("peak", "peak_bytes", framework)]
         columns += [
             metric_column("predicted_bytes", framework),
-            Column("/peak", "share", framework),
+            Column("predicted/peak", "share", framework),
         ]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for mode in grid.modes(setting):
-            for variant in grid.variants(setting):
-                length = grid.longest(setting)
-                cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
-                values = [value for key in cells for value in _parts(grid, key)]
-                rows.append((*place(grid, setting, mode, variant), *values))
+    for setting, mode, variant in rows_by_mode(grid):
+        length = grid.longest(setting)
+        cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
+        values = [value for key in cells for value in _parts(grid, key)]
+        rows.append((*key_values(grid, setting, mode, variant), *values))
     note = (
-        f"MB (10^6 bytes), at {at_longest(grid)}. Activations are what one step adds at most to "
-        "what is known to be there, gradients included. predicted is the peak as it was known "
-        f"before the first step{_tools(grid)}."
+        f"MB (10^6 bytes), at {at_longest(grid)}. activations: the most that a step adds to "
+        "parameters, optimizer state and batch; it includes the gradients. predicted: the peak as "
+        f"predicted before the first step{_tools(grid)}."
     )
-    title = "Peak memory, part by part, and as predicted"
+    title = "Peak memory by part, and its prediction"
     return Table("memory_parts", title, note, context.shared, tuple(columns), rows)
 
 
 def _parts(grid: Grid, key: Key) -> Row:
-    """The parts and the peak of an ok cell; the prediction of any that has one; their ratio."""
+    """The parts, the peak, the prediction, and the prediction over the peak."""
     peak = grid.value(key, "peak_bytes")
     predicted = grid.known(key, "predicted_bytes")
     ratio: Value = grid.missing(key) or NOT_MEASURED
@@ -48,7 +52,7 @@ def _parts(grid: Grid, key: Key) -> Row:
 
 
 def _tools(grid: Grid) -> str:
-    """Which tools predicted, by framework."""
+    """The tool that predicted, by framework."""
     known = grid.rounds.dropna(subset=["predicted_tool"])
     found = sorted({*zip(known["framework"], known["predicted_tool"], strict=True)}, reverse=True)
     return f": {'; '.join(f'{framework} by {tool}' for framework, tool in found)}" if found else ""

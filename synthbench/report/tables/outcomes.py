@@ -1,4 +1,4 @@
-"""Every cell without numbers, and why."""
+"""The cells without numbers, and why."""
 
 from __future__ import annotations
 
@@ -8,30 +8,32 @@ from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import (
     Row,
     key_columns,
-    place,
+    key_values,
 )
 from synthbench.report.tables.ratios import TWIN
 
 
 def outcomes(grid: Grid, context: Context) -> Table:
-    """Every cell without numbers, and why."""
+    """The cells without numbers, and why."""
     columns = key_columns(grid, "variant", "framework", "mode")
     columns += [Column("length", "exact_count", is_key=True)]
     columns += [Column("outcome"), Column("rounds"), Column("reason")]
     rows: list[Row] = []
     for key in grid.keys:
-        word, row = grid.missing(key), grid.cell(key)
-        if word is None:
+        outcome, row = grid.missing(key), grid.cell(key)
+        if outcome is None:
             continue
         reason, rounds = "no record yet", "0"
         if row is not None:
-            own = grid.rounds[grid.rounds["id"] == row["id"]]
-            rounds = f"{(own['outcome'] == row['outcome']).sum()} of {len(own)}"
+            of_cell = grid.rounds[grid.rounds["id"] == row["id"]]
+            rounds = f"{(of_cell['outcome'] == row['outcome']).sum()} of {len(of_cell)}"
             reason = " ".join(str(row["reason"]).split()) or "none given"
         variant = f"{key.variant} {TWIN}" if key.replica else key.variant
-        where = place(grid, key.setting, variant, key.framework, key.mode, key.seq_len)
-        rows.append((*where, word, rounds, reason))
+        keys = key_values(grid, key.setting, variant, key.framework, key.mode, key.seq_len)
+        rows.append((*keys, outcome, rounds, reason))
     total = len(grid.keys)
-    note = f"{len(rows)} of {total} cells have no numbers." if rows else f"All {total} cells ok."
+    note = (
+        f"{len(rows)} of {total} cells have no numbers." if rows else f"All {total} cells are ok."
+    )
     title = "Cells without numbers"
     return Table("outcomes", title, note, context.shared, tuple(columns), rows)

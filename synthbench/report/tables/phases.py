@@ -1,4 +1,4 @@
-"""Build, compile, first step, steady state."""
+"""The time to build, compile, run the first step, and run a step after warm-up."""
 
 from __future__ import annotations
 
@@ -10,35 +10,33 @@ from synthbench.report.tables.layout import (
     Row,
     at_longest,
     key_columns,
-    place,
+    key_values,
+    rows_by_mode,
 )
 
 PHASES = ("build_seconds", "compile_seconds", "first_step_seconds", "median_seconds")
 
 
 def phases(grid: Grid, context: Context) -> Table:
-    """Build, compile, first step and steady state at the longest length."""
+    """One row per mode and variant: the time of each phase at the longest length."""
     columns = key_columns(grid, "mode", "variant")
     paired = has_pairs(grid)
     for framework in grid.frameworks():
         columns += [metric_column(phase, framework) for phase in PHASES]
         columns += [metric_column("break_even_steps", framework)] * paired
     rows: list[Row] = []
-    for setting in grid.settings():
-        for mode in grid.modes(setting):
-            for variant in grid.variants(setting):
-                length = grid.longest(setting)
-                cells = [Key(setting, variant, f, mode, length) for f in grid.frameworks()]
-                values: list[Value] = []
-                for key in cells:
-                    values += [grid.value(key, phase) for phase in PHASES]
-                    values += [break_even(grid, key)] * paired
-                rows.append((*place(grid, setting, mode, variant), *values))
-    note = f"Milliseconds, at {at_longest(grid)}. steady is the median step after warm-up."
+    for setting, mode, variant in rows_by_mode(grid):
+        values: list[Value] = []
+        for framework in grid.frameworks():
+            key = Key(setting, variant, framework, mode, grid.longest(setting))
+            values += [grid.value(key, phase) for phase in PHASES]
+            values += [break_even(grid, key)] * paired
+        rows.append((*key_values(grid, setting, mode, variant), *values))
+    note = f"Milliseconds, at {at_longest(grid)}. steady: the median step after warm-up."
     if paired:
         note += (
-            " break-even: steps after which compiling has paid, compile and first step against "
-            "what each step then saves."
+            " break-even: the number of steps after which compiling pays off: the time of "
+            "compilation and first step, over what each later step saves."
         )
     title = "Build, compile, first step, steady state"
     return Table("phases", title, note, context.shared, tuple(columns), rows)

@@ -1,4 +1,4 @@
-"""Every variant against the baseline: the ratio, its interval and the verdict."""
+"""The speed of every variant compared with the baseline: ratio, interval and verdict."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
 TWIN = "(A/A twin)"
 
 
 def ratios(grid: Grid, context: Context) -> Table:
-    """A row each framework, mode and variant, the A/A twin first; by length ratio and verdict."""
+    """One row per framework, mode and variant, the A/A twin first: by length ratio and verdict."""
     baseline = context.baseline
     columns = key_columns(grid, "framework", "mode", "variant")
     for length in grid.lengths():
         group = f"L={length}"
-        columns += [Column(label, "ratio", group) for label in (f"x {baseline}", "low", "high")]
+        columns += [
+            Column(label, "ratio", group) for label in (f"speed vs {baseline}", "low", "high")
+        ]
         columns += [Column("verdict", group=group)]
     rows = _rows(grid, baseline)
     found = {
@@ -29,14 +31,14 @@ def ratios(grid: Grid, context: Context) -> Table:
     compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
     judged = dict(zip(compared, judge(list(compared.values()), context.noise.margin), strict=True))
     values: list[Row] = []
-    for where, keys in rows:
-        row = list(where)
-        for key in keys:
-            word = found[key]
-            row += [word] * 4 if isinstance(word, str) else _entry(judged[key])
+    for keys_of_row, cells in rows:
+        row = list(keys_of_row)
+        for key in cells:
+            one = found[key]
+            row += [one] * 4 if isinstance(one, str) else _entry(judged[key])
         values.append(tuple(row))
     note = _note(grid, context, list(judged.values()))
-    title = f"Speed relative to {baseline}: ratio, 95% interval, verdict"
+    title = f"Speed relative to {baseline}: ratio, 95% confidence interval, verdict"
     return Table("ratios", title, note, context.shared, tuple(columns), values)
 
 
@@ -44,17 +46,15 @@ def _rows(grid: Grid, baseline: str) -> list[tuple[Row, list[Key]]]:
     """The key values of each row, and its cells."""
     rows: list[tuple[Row, list[Key]]] = []
     twins = set(grid.twins())
-    for setting in grid.settings():
+    for setting, framework, mode, variant in rows_by_pair(grid):
         if baseline not in grid.variants(setting):
             continue
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                replica = int(variant == baseline)
-                keys = [Key(setting, variant, framework, mode, n, replica) for n in grid.lengths()]
-                if replica and not twins.intersection(keys):
-                    continue
-                label = f"{variant} {TWIN}" if replica else variant
-                rows.append((place(grid, setting, framework, mode, label), keys))
+        replica = int(variant == baseline)
+        keys = [Key(setting, variant, framework, mode, n, replica) for n in grid.lengths()]
+        if replica and not twins.intersection(keys):
+            continue
+        label = f"{variant} {TWIN}" if replica else variant
+        rows.append((key_values(grid, setting, framework, mode, label), keys))
     return rows
 
 
@@ -64,7 +64,7 @@ def _entry(judgement: Judgement) -> list[Value]:
 
 
 def verdict_text(judgement: Judgement) -> str:
-    """The verdict; with it, where undecided, how many further rounds would decide."""
+    """The verdict; if undecided, with the number of further rounds that would decide."""
     if judgement.verdict != "undecided":
         return judgement.verdict
     more = f"{MOST_ROUNDS} or more" if judgement.further is None else str(judgement.further)
@@ -77,20 +77,20 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
         return f"This run has no cells of its baseline {baseline}."
     several = sum(one.estimate.rounds > 1 for one in judged)
     parts = [
-        f"x {baseline}: steps per second over those of {baseline} in the same round, above 1 is "
-        "faster; the geometric mean of the rounds, with its 95% interval."
+        f"speed vs {baseline}: steps per second over those of {baseline} in the same round; above "
+        "1 is faster. Geometric mean of the rounds with its 95% confidence interval."
     ]
     if several:
         parts.append(
-            f"Margin {percentage(noise.margin)}, the larger of the noise floor and the declared "
-            f"{percentage(1 + noise.declared)}: `same` is an interval inside it, `faster` and "
-            "`slower` are ratios beyond it that differ from 1 at 95% after Holm's correction for "
-            f"the {several} comparisons of this table. (+n): so many further rounds would decide, "
-            "were ratio and spread to stay."
+            f"Margin {percentage(noise.margin)}: the larger of the noise floor and the suite's "
+            f"margin of {percentage(1 + noise.declared)}. `same`: the interval lies within the "
+            "margin. `faster` and `slower`: the ratio is outside the margin and differs from 1 at "
+            f"95% confidence, after Holm's correction for the {several} comparisons of this table. "
+            "`undecided (+n)`: about n more rounds would decide, if ratio and spread stay the same."
         )
     if several < len(judged):
         parts.append(
-            "`one round`: the interval is that of the samples inside it alone, says nothing of "
-            "how one process differs from the next, and is too narrow for a verdict."
+            "`one round`: the interval comes only from the samples within that round. It does not "
+            "show how processes differ and is too narrow for a verdict."
         )
     return " ".join(parts)

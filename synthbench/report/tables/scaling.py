@@ -10,14 +10,14 @@ from synthbench.metrics import significant
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Cost, Grid, Key
 from synthbench.report.data.table import Column, Table, Value
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
 COSTS: dict[str, Cost] = {"time": "seconds", "memory": "peak_bytes"}
 TOO_FEW = "too few lengths"
 
 
 def scaling(grid: Grid, context: Context) -> Table:
-    """A row each framework, mode and variant: exponents and crossings of time and of memory."""
+    """One row per framework, mode and variant: exponents and crossings of time and memory."""
     baseline = context.baseline
     columns = key_columns(grid, "framework", "mode", "variant")
     for name in COSTS:
@@ -25,28 +25,28 @@ def scaling(grid: Grid, context: Context) -> Table:
         group = f"{name} overtakes {baseline}"
         columns += [Column(label, "length", group) for label in ("at", "low", "high")]
     series = {
-        (setting, pair, variant): [
-            Key(setting, variant, *pair, length) for length in grid.lengths(setting)
+        (setting, framework, mode, variant): [
+            Key(setting, variant, framework, mode, length) for length in grid.lengths(setting)
         ]
-        for setting in grid.settings()
-        for pair in grid.pairs(setting)
-        for variant in grid.variants(setting)
+        for setting, framework, mode, variant in rows_by_pair(grid)
     }
     compared = {cost: _estimates(grid, baseline, series.values(), cost) for cost in COSTS.values()}
     rows: list[Row] = []
-    for (setting, (framework, mode), variant), keys in series.items():
+    for (setting, framework, mode, variant), keys in series.items():
         row: list[Value] = []
         for cost in COSTS.values():
             row += _exponent(grid, keys, cost)
-            own = [compared[cost][key] for key in keys]
-            row += ["baseline"] * 3 if variant == baseline else _crossing(keys, own, cost)
-        rows.append((*place(grid, setting, framework, mode, variant), *row))
+            ratios = [compared[cost][key] for key in keys]
+            row += ["baseline"] * 3 if variant == baseline else _crossing(keys, ratios, cost)
+        rows.append((*key_values(grid, setting, framework, mode, variant), *row))
     note = (
-        f"Cost ~ length^exponent: least squares on log scales over the longer half of the lengths "
-        f"at which the variant ran, at least {FEWEST_LENGTHS}, each round a point; 95% interval "
-        f"of the slope. Overtakes {baseline}: the length from which on, up to the longest, it "
-        "takes less (`until`: up to which it takes less), interpolated on log scales; its 95% "
-        "interval from the errors of the ratios, which from one round are those inside it alone."
+        "exponent: cost ~ length^exponent, a least-squares fit on log scales with one point per "
+        "round, over the longer half of the lengths at which the variant ran, at least "
+        f"{FEWEST_LENGTHS}; with the 95% confidence interval of the slope. overtakes {baseline}: "
+        f"from this length on, up to the longest, the variant costs less than {baseline} "
+        "(`until`: up to this length it costs less), interpolated on log scales. Its 95% "
+        "confidence interval comes from the errors of the ratios; with one round, only from the "
+        "samples within that round."
     )
     title = f"Scaling with length, and where variants overtake {baseline}"
     return Table("scaling", title, note, context.shared, tuple(columns), rows)
@@ -55,7 +55,7 @@ def scaling(grid: Grid, context: Context) -> Table:
 def _estimates(
     grid: Grid, baseline: str, series: Iterable[Sequence[Key]], cost: Cost
 ) -> dict[Key, Estimate | str]:
-    """The ratio to the baseline of each cell, all estimated together; or the word in its place."""
+    """The ratio to the baseline of each cell, all estimated together; or why it is missing."""
     found = {
         key: grid.compare(key, key._replace(variant=baseline), baseline, cost=cost)
         for keys in series
@@ -67,8 +67,8 @@ def _estimates(
         if isinstance(one, Comparison) and key.variant != baseline
     }
     estimates = dict(zip(compared, estimate(list(compared.values())), strict=True))
-    words = {key: one for key, one in found.items() if isinstance(one, str)}
-    return {key: estimates.get(key, words.get(key, "baseline")) for key in found}
+    missing = {key: one for key, one in found.items() if isinstance(one, str)}
+    return {key: estimates.get(key, missing.get(key, "baseline")) for key in found}
 
 
 def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> list[Value]:
@@ -84,13 +84,15 @@ def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> list[Value]:
     return [fitted.value, fitted.low, fitted.high]
 
 
-def _crossing(keys: Sequence[Key], own: Sequence[Estimate | str], cost: Cost) -> list[Value]:
+def _crossing(keys: Sequence[Key], ratios: Sequence[Estimate | str], cost: Cost) -> list[Value]:
     known = [
-        (key.seq_len, one) for key, one in zip(keys, own, strict=True) if isinstance(one, Estimate)
+        (key.seq_len, one)
+        for key, one in zip(keys, ratios, strict=True)
+        if isinstance(one, Estimate)
     ]
     if len(known) < 2:
-        words = [one for one in own if isinstance(one, str)]
-        return [words[0] if words and not known else TOO_FEW] * 3
+        missing = [one for one in ratios if isinstance(one, str)]
+        return [missing[0] if missing and not known else TOO_FEW] * 3
     lengths = [length for length, _ in known]
     found = crossing(lengths, [one for _, one in known])
     at: Value = found.length
@@ -102,7 +104,7 @@ def _crossing(keys: Sequence[Key], own: Sequence[Estimate | str], cost: Cost) ->
         case "falls behind":
             at = f"until {significant(found.length)}"
     if cost == "peak_bytes" and all(one.rounds == 1 for _, one in known):
-        return [at, "one round", "one round"]  # a peak has no samples inside a round
+        return [at, "one round", "one round"]  # there is one peak per round
     ends = [_end(end, lengths) for end in (found.low, found.high)]
     return [at, *ends]
 

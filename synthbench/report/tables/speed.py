@@ -11,7 +11,7 @@ from synthbench.report.tables.layout import (
 
 
 def speed(grid: Grid, context: Context) -> Table:
-    """Steps per second by length, with the half width of the interval."""
-    note = "±% is half of the 95% interval of the median time of a step, in percent of it."
+    """One row per framework, mode and variant: steps per second by length, with its interval."""
+    note = "±%: half the width of the 95% confidence interval of the median step time, in percent."
     metrics = ("steps_per_second", "half_width_percent")
     return by_length(grid, context, "speed", "Steps per second by length", note, metrics)

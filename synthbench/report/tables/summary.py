@@ -10,7 +10,7 @@ from synthbench.report.tables.layout import (
     at_longest,
     first_known,
     key_columns,
-    place,
+    key_values,
 )
 from synthbench.report.tables.memory import MB
 
@@ -21,14 +21,14 @@ MODES = {
 
 
 def summary(grid: Grid, context: Context, *, mode: str) -> Table:
-    """A row a variant, at the longest length: cost, then speed, ratio to the baseline, memory."""
+    """One row per variant at the longest length, for one mode."""
     frameworks, baseline = grid.frameworks(), context.baseline
     has_baseline = any(baseline in grid.variants(setting) for setting in grid.settings())
     columns = key_columns(grid, "variant")
     columns += [metric_column(metric, is_key=True) for metric in ("parameters", "flops")]
     for framework in frameworks:
         columns += [metric_column("steps_per_second", framework)]
-        columns += [Column(f"x {baseline}", "ratio", framework)] * has_baseline
+        columns += [Column(f"speed vs {baseline}", "ratio", framework)] * has_baseline
         columns += [metric_column("peak_bytes", framework)]
     rows: list[Row] = []
     for setting in grid.settings():
@@ -44,8 +44,8 @@ def summary(grid: Grid, context: Context, *, mode: str) -> Table:
                 if has_baseline:
                     row += [grid.speed_ratio(key, key._replace(variant=baseline), baseline)]
                 row += [grid.value(key, "peak_bytes")]
-            rows.append((*place(grid, setting, variant), *row))
-    ratio = f"x {baseline}: steps per second over those of {baseline}, above 1 is faster. "
+            rows.append((*key_values(grid, setting, variant), *row))
+    ratio = f"speed vs {baseline}: steps per second over those of {baseline}; above 1 is faster. "
     note = f"{ratio if has_baseline else ''}FLOPs: one forward pass, by formula. {MB}"
     title = f"{MODES[mode]}: every variant at {at_longest(grid)}"
     if not rows:

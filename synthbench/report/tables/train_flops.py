@@ -1,4 +1,4 @@
-"""FLOPs of a train step, by each way of counting."""
+"""FLOPs of a train step, counted in several ways."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from synthbench.report.tables.count_agreement import (
     is_jax,
     uncounted,
 )
-from synthbench.report.tables.layout import Row, at_longest, first_known, key_columns, place
+from synthbench.report.tables.layout import Row, at_longest, first_known, key_columns, key_values
 
-COUNTERS = {"torch": "torch counter", "jax": "jaxpr walk"}  # what counts a train step's FLOPs
+COUNTERS = {"torch": "torch counter", "jax": "jaxpr walk"}  # which tool counts a train step
 
 
 def train_flops(grid: Grid, context: Context) -> Table:
-    """FLOPs of a train step by each framework's counter, beside three times the formula."""
+    """One row per variant: each framework's count, compared with three times the formula."""
     frameworks = grid.frameworks()
     columns = [*key_columns(grid, "variant"), Column("3 x formula", "flops")]
     for framework in frameworks:
         columns += [Column(COUNTERS[framework], "flops", framework)]
-        columns += [Column("of 3 x", "share", framework)]
+        columns += [Column("of 3 x formula", "share", framework)]
     columns += [Column("XLA", "flops", "jax")] * ("jax" in frameworks)
     columns += [Column("agreement")]
     rows: list[Row] = []
@@ -44,20 +44,20 @@ def train_flops(grid: Grid, context: Context) -> Table:
             verdict = "; ".join(flags) or ("agree" if checked else NOT_MEASURED)
             counts = [value for count in traced for value in (count, _share(count, expected))]
             row = (expected, *counts, *compiled, verdict)
-            rows.append((*place(grid, setting, variant), *row))
+            rows.append((*key_values(grid, setting, variant), *row))
     note = (
-        f"At {at_longest(grid)}. A backward pass makes two products for each of the forward pass, "
-        "three in all, less those whose gradient nothing needs: that of the inputs, that of "
-        f"constants. {XLA}"
+        f"At {at_longest(grid)}. A backward pass computes two matrix products for each one of the "
+        "forward pass, so a train step has about three times the FLOPs; less, because the "
+        f"gradients of inputs and constants are not needed. {XLA}"
     )
     if not rows:
         note = "This run has no cells of mode train."
-    title = "FLOPs of a train step, as counted from the programs"
+    title = "FLOPs of a train step"
     return Table("train_flops", title, note, context.shared, tuple(columns), rows)
 
 
 def _share(count: Value, expected: Value) -> Value:
-    """A count over what is expected of it, or the word that stands in place of either."""
+    """A count over the expected count, or why either is missing."""
     if isinstance(count, str) or isinstance(expected, str):
         return count if isinstance(count, str) else expected
     return count / expected if expected else NOT_MEASURED

@@ -1,4 +1,4 @@
-"""Share of the device's best matrix-product rate that each cell reaches."""
+"""The share of the device's best matrix-product rate that each cell reaches."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from synthbench.record import Ceiling
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, key_columns, place
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
 NO_CEILING = "no ceiling"
-DISTURBED = "(disturbed while it was measured: it may be higher)"
+DISTURBED = "(disturbed while measured: the true ceiling may be higher)"
 
 
 def utilisation(grid: Grid, context: Context) -> Table:
-    """A row each framework, mode and variant; for each length the share of the ceiling."""
+    """One row per framework, mode and variant: the share of the ceiling by length."""
     columns: list[Column] = key_columns(grid, "framework", "mode", "variant")
     columns += [metric_column("utilisation", f"L={length}") for length in grid.lengths()]
     rows: list[Row] = []
-    for setting in grid.settings():
-        for framework, mode in grid.pairs(setting):
-            for variant in grid.variants(setting):
-                cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
-                values = [share(grid, key, context.ceilings) for key in cells]
-                rows.append((*place(grid, setting, framework, mode, variant), *values))
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        cells = [Key(setting, variant, framework, mode, n) for n in grid.lengths()]
+        values = [share(grid, key, context.ceilings) for key in cells]
+        rows.append((*key_values(grid, setting, framework, mode, variant), *values))
     known = "; ".join(map(describe, context.ceilings)) or "not measured in this run"
     note = (
-        "FLOPs of the whole step (as traced, or by formula for a forward pass) a second, over the "
-        f"best rate of a square matrix product on this device. Ceilings: {known}."
+        "FLOPs per second of the whole step (as traced, or by formula for a forward pass), over "
+        f"the best rate of a square matrix product on this device. Ceilings: {known}."
     )
-    return Table("utilisation", "Utilisation", note, context.shared, tuple(columns), rows)
+    return Table(
+        "utilisation", "Utilisation of the device", note, context.shared, tuple(columns), rows
+    )
 
 
 def share(grid: Grid, key: Key, ceilings: tuple[Ceiling, ...]) -> Value:
-    """FLOPs a second over the ceiling's, or the word that stands in its place."""
+    """FLOPs per second over the ceiling, or why it is missing."""
     seconds = grid.value(key, "median_seconds")
     row = grid.cell(key)
     if isinstance(seconds, str) or row is None:
@@ -44,16 +44,16 @@ def share(grid: Grid, key: Key, ceilings: tuple[Ceiling, ...]) -> Value:
     flops = step_flops(key.mode, formula, traced)
     if flops is None:
         return NOT_MEASURED
-    where = (key.framework, row["dtype"], row["device"])
+    measured_as = (key.framework, row["dtype"], row["device"])
     for ceiling in ceilings:
-        if (ceiling.framework, ceiling.dtype, ceiling.device) == where:
+        if (ceiling.framework, ceiling.dtype, ceiling.device) == measured_as:
             reached = flops / seconds / ceiling.flops_per_second
             return Marked(reached) if isinstance(seconds, Marked) else reached
     return NO_CEILING
 
 
 def describe(ceiling: Ceiling) -> str:
-    """A ceiling in a few words."""
+    """A ceiling in one line."""
     return (
         f"{ceiling.framework} {ceiling.dtype} on {ceiling.device} "
         f"{si(ceiling.flops_per_second)}FLOP/s (size {ceiling.matrix_size}), copy "

@@ -9,7 +9,7 @@ from synthbench.report.data.table import Table, for_machines
 
 
 def csv_text(table: Table) -> str:
-    """A heading line and the values: numbers in the unit of their column, or words."""
+    """A heading line and the rows; numbers are in the unit of their column."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow([column.name for column in table.columns])

@@ -1,4 +1,4 @@
-"""The files below a run's `tables/`: made from its records, byte for byte the same each time."""
+"""The files in a run's `tables/`; the same records always give the same bytes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PAPER = "paper"
 PAPER_HEAD = """# The paper's tables
 
 The tables of "Synthesizer: Rethinking Self-Attention for Transformer Models" (Tay et al., ICML
-2021, arXiv 2005.00743), ours beside theirs. `why` says what is known of a difference, "not
-explained" where nothing is; "theirs alone" is quality, after a training that no suite here makes.
-Made by `make paper-tables` from the records below `results/`; do not edit.
+2021, arXiv 2005.00743), compared with our measurements. `why` gives the reason for a difference, if
+one is known. "paper only" marks quality after training, which no suite here reproduces.
+Made by `make paper-tables` from the records in `results/`; do not edit.
 
 """
 
@@ -38,9 +38,9 @@ def render(run: Run) -> dict[str, str]:
 
 
 def write_tables(run: Run) -> Path:
-    """Write a run's tables and return their folder; other files in it are left alone.
+    """Write a run's tables and return their folder; other files in it are not touched.
 
-    Raises ResultsError where the folder cannot be written.
+    Raises ResultsError if the folder cannot be written.
     """
     folder = run.path / FOLDER
     files = render(run)
@@ -51,27 +51,27 @@ def write_tables(run: Run) -> Path:
     except OSError as error:
         raise ResultsError(
             f"cannot write tables to {folder}: {error.strerror}; check its permissions and the "
-            "space on the disk"
+            "free disk space"
         ) from error
     return folder
 
 
 def check(run_dir: str | Path) -> list[str]:
-    """What differs between a run's tables folder and its records: a line for each file."""
+    """The differences between a run's tables folder and its records: one line per file."""
     run = read_run(Path(run_dir))
     return differences(run.path / FOLDER, render(run))
 
 
 def differences(folder: Path, files: Mapping[str, str]) -> list[str]:
-    """What differs between a folder and the files that should be in it: a line for each."""
+    """The differences between a folder and the files that should be in it: one line per file."""
     present = _present(folder)
     problems = [f"{folder / name}: missing" for name in sorted(files.keys() - present)]
     problems += [
-        f"{folder / name}: belongs to no table; remove it"
+        f"{folder / name}: not a table of this run; delete it"
         for name in sorted(present - files.keys())
     ]
     problems += [
-        f"{folder / name}: differs from what the records give"
+        f"{folder / name}: does not match the records"
         for name in sorted(files.keys() & present)
         if _content(folder / name) != files[name].encode()
     ]
@@ -79,16 +79,16 @@ def differences(folder: Path, files: Mapping[str, str]) -> list[str]:
 
 
 def render_paper(results: Path) -> dict[str, str]:
-    """Every file of the paper's tables with ours beside them, name -> text; INDEX holds all."""
+    """Every file of the paper's tables, name -> text; INDEX has all tables on one page."""
     made = paper_tables(results)
     files = {f"{t.name}.{suffix}": write(t) for t in made for suffix, write in FORMATS.values()}
     return {INDEX: PAPER_HEAD + "\n".join(map(markdown_section, made)), **files}
 
 
 def write_paper(results: Path, page: Path | None = None) -> Path:
-    """Write the paper's tables below `results`, and all on one `page`; return their folder.
+    """Write the paper's tables into `results/paper`, and all on one `page`; return the folder.
 
-    Raises ResultsError where they cannot be written.
+    Raises ResultsError if they cannot be written.
     """
     folder = results / PAPER
     files = render_paper(results)
@@ -101,20 +101,20 @@ def write_paper(results: Path, page: Path | None = None) -> Path:
             path.write_bytes(text.encode())
         except OSError as error:
             raise ResultsError(
-                f"cannot write {path}: {error.strerror}; check its permissions and the space on "
-                "the disk"
+                f"cannot write {path}: {error.strerror}; check its permissions and the free "
+                "disk space"
             ) from error
     return folder
 
 
 def check_paper(results: Path) -> list[str]:
-    """What differs between the paper's tables below `results` and the records; none without."""
+    """The differences between the paper's tables in `results` and the records, if there are any."""
     folder = results / PAPER
     return differences(folder, render_paper(results)) if folder.is_dir() else []
 
 
 def _index(run: Run, tables: list[Table]) -> str:
-    """All tables on one page; the context, which they share, stands at its head."""
+    """All tables on one page, with the common context at the top."""
     head = [f"# {run.info.suite} on {run.info.device}", ""]
     head += [f"{line}  " for line in tables[0].context]
     head += ["", "Made from `records.jsonl` by `synthbench tables`; do not edit.", ""]

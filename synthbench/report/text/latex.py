@@ -9,7 +9,7 @@ from synthbench.report.text.layout import readable, tabulated
 
 
 def latex(table: Table) -> str:
-    """A tabular with booktabs rules, to be put into a table environment; notes as comments."""
+    """A tabular with booktabs rules, for a table environment; the notes are comments."""
     comments = [
         f"% {line}"
         for line in (table.title, table.note, *table.context, r"needs \usepackage{booktabs}")
@@ -24,7 +24,7 @@ def latex(table: Table) -> str:
 
 
 def _latex_groups(table: Table) -> list[str]:
-    """The line of group headings, and the rule under each."""
+    """The line of group headings, and the rules under them."""
     headings, rules, first = [], [], 1
     for group, members in groupby(table.columns, key=lambda column: column.group):
         count = len(list(members))

@@ -7,13 +7,13 @@ from synthbench.report.text.layout import readable, tabulated
 
 
 def markdown(table: Table) -> str:
-    """A heading, the table in GitHub's form, the note, and the run's context."""
+    """A heading, the table as GitHub Markdown, the note, and the context of the run."""
     lines = [markdown_section(table), *(f"{line}  " for line in table.context)]
     return "\n".join(lines).rstrip() + "\n"  # two spaces at a line's end: a line break
 
 
 def markdown_section(table: Table) -> str:
-    """`markdown` without the context, for a page that says it once."""
+    """`markdown` without the context, for a page with several tables."""
     lines = [f"## {table.title}", ""]
     if table.rows:
         headings = [_escape_markdown(column.name) for column in table.columns]

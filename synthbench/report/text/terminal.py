@@ -1,4 +1,4 @@
-"""A table on a terminal: split into parts, each with the key columns, where it is too wide."""
+"""A table on a terminal; a wide table is split into parts that repeat the key columns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from synthbench.report.text.layout import is_text
 if TYPE_CHECKING:
     from rich.console import Console
 
-PADDING = 2  # blanks between columns
-LONGEST_TEXT = 60  # wider text wraps
+PADDING = 2  # spaces between columns
+LONGEST_TEXT = 60  # characters; longer text wraps
 
 
 def print_tables(console: Console, tables: Sequence[Table]) -> None:
-    """Print tables one below the other, and once, at the end, the context that they share."""
+    """Print tables one after the other, and their common context once at the end."""
     for table in tables:
         print_table(console, table)
     for line in tables[0].context if tables else ():
@@ -25,7 +25,7 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print title, values and note, no wider than the console where the key columns allow it."""
+    """Print title, values and note; no wider than the console if the key columns fit."""
     console.print(table.title, style="bold", markup=False, highlight=False)
     cells = [list(map(for_reading, table.columns, row)) for row in table.rows]
     if cells:
@@ -36,7 +36,7 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """Positions of the columns of each part; groups stay whole, key columns come in each part."""
+    """The column positions of each part; groups stay together, key columns are in each part."""
     widths = [
         min(max(map(len, (column.label, *column.group.split(), *texts))), LONGEST_TEXT)
         for column, texts in zip(columns, zip(*cells, strict=True), strict=True)

@@ -14,7 +14,7 @@ from synthbench.backends import kernel_record
 from synthbench.backends.jax.mixers import features
 from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
-from synthbench.backends.jax.mixers.terms import Bias, Pair, Term
+from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
 from synthbench.mixers.attention import Attention
 
@@ -91,7 +91,7 @@ def shared(
     maximum is takes the other way.
     """
     B, L, H, k = value.shape
-    kernel_record.record_kernel("one product a head, by blocks of queries")
+    kernel_record.record_kernel("one product per head, by blocks of queries")
     one_by_one = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 
@@ -122,7 +122,7 @@ def spread(t: Term, seq_len: int) -> Array:
         widest = rows.max(axis=-1) - rows.min(axis=-1)
         weight = 1 if t.weight is None else t.weight[..., 0]
         return lax.stop_gradient((widest * weight).max())
-    assert isinstance(t, Pair)
+    assert isinstance(t, Features)
     query, key = (jnp.square(x).sum(axis=-1).max(axis=-1) for x in (t.query, t.key))
     return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
 
@@ -132,7 +132,7 @@ def cudnn_can(terms: tuple[Term, ...], value: Array, padding_mask: Array | None)
     if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
         return False
     pair = terms[0]
-    if len(terms) > 1 or not isinstance(pair, Pair) or padding_mask is not None:
+    if len(terms) > 1 or not isinstance(pair, Features) or padding_mask is not None:
         return False
     return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
 
@@ -144,7 +144,7 @@ def round_up(features: int) -> int:
 
 def cudnn(pair: Term, value: Array, causal: bool) -> Array:
     """One call of scale 1, features and values padded to one width; value [B,L,H,k]."""
-    assert isinstance(pair, Pair)
+    assert isinstance(pair, Features)
     B, L, H, k = value.shape
     width = round_up(max(pair.query.shape[-1], k))
 

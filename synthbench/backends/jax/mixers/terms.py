@@ -51,7 +51,7 @@ class Term:
 
 @partial(jax.tree_util.register_dataclass, data_fields=["query", "key"], meta_fields=["wide"])
 @dataclass(frozen=True)
-class Pair(Term):
+class Features(Term):
     """S = query key^T: features [B or 1, H or 1, L, f]; wide: not to be joined with others."""
 
     query: Array

@@ -26,7 +26,7 @@ LOGITS = {"cpu": 2**18, "cuda": 2**26}
 
 
 @dataclass(frozen=True)
-class Term:
+class Rows:
     """One term of the logits: `rows(keys, *by_query, *whole)` -> [h, b or 1, l, keys].
 
     Tensors have four axes; those `by_query` have the queries third, and come cut to a block.
@@ -37,12 +37,12 @@ class Term:
     whole: tuple[Tensor, ...] = ()
 
 
-Pair = tuple[Tensor, Tensor]
+Features = tuple[Tensor, Tensor]  # of queries and of keys: the logits are their product
 
 
 def attend(
-    pair: Pair | None,
-    terms: Sequence[Term],
+    pair: Features | None,
+    terms: Sequence[Rows],
     value: Tensor,
     key_mask: Tensor | None = None,
     causal: bool = False,
@@ -121,7 +121,7 @@ class _Logits:
     batch: int
 
     @staticmethod
-    def of(terms: Sequence[Term], causal: bool, batch: int) -> _Logits:
+    def of(terms: Sequence[Rows], causal: bool, batch: int) -> _Logits:
         counted = tuple((term.rows, len(term.by_query), len(term.whole)) for term in terms)
         by_query = (n < cut for _, cut, whole in counted for n in range(cut + whole))
         return _Logits(counted, tuple(by_query), causal, batch)
@@ -143,7 +143,7 @@ class _Logits:
         return made
 
     def weights(
-        self, pair: Pair | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
+        self, pair: Features | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
     ) -> Tensor:
         """Softmax of the sum of the pair's product and the terms' rows, [h,b,l,m]."""
         logits = self._sum(pair, rows, block, own=self.causal or hidden is not None)
@@ -157,7 +157,7 @@ class _Logits:
         return torch.softmax(logits, -1)
 
     def _sum(
-        self, pair: Pair | None, rows: Sequence[Tensor], block: _Block, *, own: bool
+        self, pair: Features | None, rows: Sequence[Tensor], block: _Block, *, own: bool
     ) -> Tensor:
         """The sum [h,b,l,m]; `own`: in memory that may be written over."""
         total = None
@@ -186,7 +186,7 @@ class _Blockwise(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        terms: tuple[Term, ...],
+        terms: tuple[Rows, ...],
         hidden: Tensor | None,
         causal: bool,
         query: Tensor | None,
@@ -282,7 +282,7 @@ def _add_gradients(
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for the batch, one product a head."""
+    """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for all, one product per head."""
     h, b, rows, inner = left.shape
     if right.shape[1] == b:
         return multiply(left, right)

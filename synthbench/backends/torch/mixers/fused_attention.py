@@ -17,8 +17,8 @@ from torch import Tensor
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import fast, product
 from synthbench.backends.torch.mixers import blockwise
-from synthbench.backends.torch.mixers.blockwise import Pair, Term
-from synthbench.backends.torch.mixers.features import has_features, one_pair, pad_features, pair_of
+from synthbench.backends.torch.mixers.blockwise import Features, Rows
+from synthbench.backends.torch.mixers.features import features_of, has_features, join, pad_features
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -82,10 +82,10 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     if SHARED.issuperset(component.name for component in mixer.components):
         if caches_weights(mixer, inputs):
-            record_kernel("weights kept between calls")
+            record_kernel("cached weights")
             heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
         else:
-            record_kernel("one product a head, by blocks of queries")
+            record_kernel("one product per head, by blocks of queries")
             pair, terms = split(parts, inputs)
             heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
         if heads is not None:
@@ -102,17 +102,17 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
 Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
 
 
-def split(parts: Parts, inputs: ForwardInputs) -> tuple[Pair | None, list[Term]]:
+def split(parts: Parts, inputs: ForwardInputs) -> tuple[Features | None, list[Rows]]:
     """The components that are products of features as one pair, and the others."""
     pairs, terms = [], []
     for component, weight in parts:
         if has_features(component):
-            pairs.append(pair_of(component, inputs, weight))
+            pairs.append(features_of(component, inputs, weight))
         else:
             terms.append(term_of(component, inputs, weight))
     if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
         terms.append(logits_term(inputs.p["position_bias"]))
-    return one_pair(pairs) if pairs else None, terms
+    return join(pairs) if pairs else None, terms
 
 
 def weights_of(mixer: Attention, inputs: ForwardInputs) -> list[Tensor | None]:
@@ -123,7 +123,7 @@ def weights_of(mixer: Attention, inputs: ForwardInputs) -> list[Tensor | None]:
     return list(softmax(alpha, axis=0).reshape(len(mixer.components), -1).unbind())
 
 
-def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
+def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
     """One call of PyTorch's fused attention; padding is one more feature, never a mask.
 
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
@@ -148,7 +148,7 @@ def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
 
 
 def by_blocks(
-    pair: Pair | None, terms: list[Term], value: Tensor, mask: Tensor | None, causal: bool
+    pair: Features | None, terms: list[Rows], value: Tensor, mask: Tensor | None, causal: bool
 ) -> Tensor:
     """`blockwise.attend` of a pair [B or 1,H,L,f] as it is here; value [H,b,L,c] -> [H,b,L,c]."""
     if pair is not None:

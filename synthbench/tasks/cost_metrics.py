@@ -1,0 +1,107 @@
+"""The metrics of the task `cost`: a metric is added here and nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from synthbench.analysis.intervals import Interval, median_interval
+from synthbench.metrics import Metric, measured, percent, si, significant
+from synthbench.record import Record
+
+BYTES = "10^6 bytes"
+
+
+def interval(record: Record) -> Interval | None:
+    """The median of a record's samples with its 95% interval; None without samples."""
+    timing = record.measurements.timing
+    return _interval(tuple(timing.samples)) if timing is not None and timing.samples else None
+
+
+@lru_cache(maxsize=16)  # several metrics of one record in turn
+def _interval(samples: tuple[float, ...]) -> Interval:
+    return median_interval(samples)
+
+
+def interval_end(name: str) -> Any:
+    """A function for `Metric.of`: the field `name` of the interval."""
+    return lambda record: getattr(interval(record), name, None)
+
+
+def samples(record: Record) -> int:
+    """How many steady-state steps were timed."""
+    timing = record.measurements.timing
+    return 0 if timing is None else len(timing.samples)
+
+
+def steps_per_second(row: Mapping[str, Any]) -> float | None:
+    """One over the median time; None for a median of zero, which is not possible."""
+    median = row["median_seconds"]
+    return 1 / median if median else None
+
+
+def half_width_percent(row: Mapping[str, Any]) -> float | None:
+    """Half of the interval's width in percent of the median."""
+    median = row["median_seconds"]
+    return 50 * (row["high_seconds"] - row["low_seconds"]) / median if median else None
+
+
+def activation_bytes(record: Record) -> int | None:
+    """What a step adds to parameters, optimizer state and batch at its peak."""
+    memory = record.measurements.memory
+    if memory is None:
+        return None
+    return memory.peak - memory.parameters - memory.optimizer - memory.batch
+
+
+COST_METRICS: dict[str, Metric] = {
+    "samples": Metric("samples", type="count", of=samples, pool="sum"),
+    "median_seconds": Metric(
+        "steady", "ms", "lower", significant, 1e3, of=interval_end("median"), pool="median",
+        timed=True,
+    ),
+    "low_seconds": Metric("low", "ms", "lower", scale=1e3, of=interval_end("low"), pool="min"),
+    "high_seconds": Metric("high", "ms", "lower", scale=1e3, of=interval_end("high"), pool="max"),
+    "steps_per_second": Metric(
+        "steps/s", "1/s", "higher", significant, of_row=steps_per_second, timed=True
+    ),
+    "half_width_percent": Metric("±%", "%", "lower", percent, of_row=half_width_percent),
+    "build_seconds": Metric(
+        "build", "ms", "lower", scale=1e3, of=measured("timing", "build_seconds"), pool="median"
+    ),
+    "compile_seconds": Metric(
+        "compile", "ms", "lower", scale=1e3, of=measured("timing", "compile_seconds"),
+        pool="median",
+    ),
+    "first_step_seconds": Metric(
+        "first step", "ms", "lower", scale=1e3, of=measured("timing", "first_step_seconds"),
+        pool="median",
+    ),
+    "flops": Metric("FLOPs", "1", "lower", si, type="count", of=measured("flops", "formula")),
+    "traced_flops": Metric(
+        "traced", "1", "lower", si, type="count", of=measured("flops", "traced")
+    ),
+    "traced_tool": Metric("traced by", type="text", of=measured("flops", "traced_tool")),
+    "uncounted": Metric("uncounted", type="mapping", of=measured("flops", "uncounted")),
+    "compiler_flops": Metric("XLA", "1", "lower", si, of=measured("flops", "compiler")),
+    "peak_bytes": Metric(
+        "MB", BYTES, "lower", significant, 1e-6, "count", of=measured("memory", "peak"), pool="max"
+    ),
+    "parameter_bytes": Metric(
+        "parameters", BYTES, "lower", significant, 1e-6, "count",
+        of=measured("memory", "parameters"),
+    ),
+    "optimizer_bytes": Metric(
+        "optimizer", BYTES, "lower", significant, 1e-6, "count", of=measured("memory", "optimizer")
+    ),
+    "batch_bytes": Metric(
+        "batch", BYTES, "lower", significant, 1e-6, "count", of=measured("memory", "batch")
+    ),
+    "activation_bytes": Metric(
+        "activations", BYTES, "lower", significant, 1e-6, "count", of=activation_bytes, pool="max"
+    ),
+    "planned_bytes": Metric(
+        "planned", BYTES, "lower", significant, 1e-6, "count", of=measured("memory", "planned")
+    ),
+}  # fmt: skip
