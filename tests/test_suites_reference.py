@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import get_args
 
@@ -14,6 +17,7 @@ from synthbench.cli.app import main as command_line
 from synthbench.models.presets import PRESETS
 from synthbench.models.spec import ModelSpec
 from synthbench.run.planning import plan_suite
+from synthbench.store import read_run
 from synthbench.suites import reference
 from synthbench.suites.schema import SECTIONS, flow, keys_of
 from synthbench.suites.settings import Settings
@@ -182,3 +186,19 @@ def test_init_writes_a_suite_and_never_overwrites(
         assert problem in printed
         assert "Traceback" not in printed
     assert Path("mine.yaml").read_text() == "precious"
+
+
+def test_a_suite_from_init_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = template("mine.yaml").replace("rounds: 2", "rounds: 1")
+    Path("mine.yaml").write_text(text.replace("# ceiling: true", "ceiling: false"))
+    call = [sys.executable, "-m", "synthbench", "run", "--suite", "mine.yaml", "--device", "cpu",
+            "--framework", "torch", "--variants", "V,FR(rank=[2, 4])", "--seq-len", "8",
+            "--out", "run"]  # fmt: skip
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(call, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    records = read_run(Path("run")).records
+    assert {record.cell.variant for record in records} == {"V", "FR(rank=2)", "FR(rank=4)"}
+    assert [record.outcome for record in records] == ["ok"] * len(records)
+    assert len(records) == 2 * 3  # modes, variants

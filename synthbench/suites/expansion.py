@@ -1,6 +1,6 @@
 """Lists of option values in a variant: `FR(rank=[8, 16])` stands for `FR(rank=8)`, `FR(rank=16)`.
 
-Notation itself knows no lists, so that a variant is always one mixer; suites and `--variants`
+Notation itself has no lists, so a variant is always one mixer; suites and `--variants`
 expand them here, before notation reads them.
 """
 

@@ -36,7 +36,7 @@ def tables() -> dict[str, str]:
 
 
 def fill(page: str) -> str:
-    """The page with its tables made anew; NotationError where a table is missing or unknown."""
+    """The page with its tables replaced; NotationError where a table is missing or unknown."""
     made = tables()
     names = [match[2] for match in TABLE.finditer(page)]
     if sorted(names) != sorted(made):

@@ -18,7 +18,7 @@ HEAD = """\
 description: What this suite is for, in one line.
 """
 
-# What the file gives by itself; every other key is a comment with its default.
+# What the file sets; every other key is a comment with its default.
 VARIANTS = """\
   variant:
     - V                       # dot-product attention

@@ -1,4 +1,4 @@
-"""What pydantic found wrong in a suite, said for the person who wrote the file."""
+"""Messages for the author of a suite file, from what pydantic found wrong in it."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def explain(
     override: Mapping[str, Any] | None,
     top_keys: Iterable[str],
 ) -> str:
-    """Each mistake on a line: file, key path, what was got, what was expected, near matches."""
+    """One line per mistake: file, key, what was given, what is allowed, and near matches."""
     lines: list[str] = []
     mistakes = error.errors()
     for mistake in mistakes:
         depth = len(mistake["loc"])
         below = any(m["loc"][:depth] == mistake["loc"] and m is not mistake for m in mistakes)
         if mistake["type"] == "too_short" and below:
-            continue  # it is short only because its wrong entries are not counted
+            continue  # its wrong entries are reported, and pydantic does not count them
         line = _line(mistake, source, kind, override or {}, list(top_keys))
         if line not in lines:
             lines.append(line)
@@ -51,7 +51,7 @@ def _line(
 ) -> str:
     location: tuple[Any, ...] = tuple(mistake["loc"])
     path = ".".join(str(part) for part in location)
-    if _stands_in(override, location):
+    if _is_given_in(override, location):
         path = f"devices.{kind}.{path}"
     got = mistake["input"]
     match mistake["type"]:
@@ -85,8 +85,8 @@ def _line(
     return f"{source}: {path}: got {quote(got)}, expected {expected}"
 
 
-def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
-    """Whether the value at `location` comes from this section, whole or in part."""
+def _is_given_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
+    """Whether the value at `location`, or a part of it, is given in this section."""
     value: Any = section
     for depth, part in enumerate(location):
         if not isinstance(value, Mapping):
@@ -98,7 +98,7 @@ def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
 
 
 def _keys_at(location: tuple[Any, ...]) -> list[str]:
-    """The keys that the declared section at `location` knows."""
+    """The keys that are declared for the section at `location`."""
     model: Any = Settings
     for part in location:
         annotation = model.model_fields[part].annotation
