@@ -44,7 +44,7 @@ MIXERS: dict[str, type[Mixer]] = {
 
 CATALOG: dict[str, type[Mixer] | type[Component]] = {**COMPONENTS, **MIXERS}
 
-# The names that papers print, accepted beside labels and names.
+# Names used in papers, accepted in addition to labels and names.
 ALIASES: dict[str, str] = {
     "Linformer": "linformer",
     "LightConv": "light_conv",
@@ -76,7 +76,7 @@ SHOWCASE: list[str] = [
     "dynamic_conv",
 ]
 
-# Parameters of the frame around components: their names cannot be prefixes too.
+# Parameters of the frame around components; a component cannot have one of these names.
 FRAME_PARAMETERS = ("value", "output", "alpha", "position_bias")
 
 

@@ -1,4 +1,4 @@
-"""Arrays and types as people give them, read into what every framework takes."""
+"""Arrays and types given by users, converted to what every framework accepts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def require_input(shape: tuple[int, ...], mask_shape: tuple[int, ...] | None, si
 
 
 def dtype_name(dtype: Any) -> str:
-    """The name of a type given by name, or as NumPy, PyTorch or JAX write it."""
+    """The name of a type that is given by name or as a type of NumPy, PyTorch or JAX."""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = name if isinstance(name, str) else quote(dtype).removeprefix("torch.")
     name = dtype if isinstance(dtype, str) else name
@@ -51,7 +51,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def named_numbers(parameters: Any) -> dict[str, Array]:
-    """Parameters by name, each as `numbers` reads it."""
+    """Parameters by name, each converted by `numbers`."""
     if not isinstance(parameters, Mapping) or not all(isinstance(n, str) for n in parameters):
         raise NotationError(
             f"parameters is {quote(parameters)}; give a mapping, parameter name -> array, as "
@@ -61,7 +61,7 @@ def named_numbers(parameters: Any) -> dict[str, Array]:
 
 
 def numbers(what: str, values: Any) -> Array:
-    """`values` as an array of real numbers that every framework takes: float32 or float64."""
+    """`values` as an array of real numbers that every framework accepts: float32 or float64."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors with gradients

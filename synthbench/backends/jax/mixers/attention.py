@@ -55,7 +55,7 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same numbers, no [L,L] in memory but R's own; the reference form where that is faster."""
+    """The same numbers without [L,L] in memory, except R's table; the reference form if faster."""
     if plain_is_faster(mixer, x.shape[1]):
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
@@ -68,7 +68,7 @@ def fused(
 def plain_if_trained(
     mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
 ) -> Array:
-    """Fused, or the reference form where gradients are made of it."""
+    """Fused; the reference form if gradients are computed."""
     return fused_attention.fused(mixer, p, x, padding_mask, causal)
 
 

@@ -1,4 +1,4 @@
-"""What each synthesizing function hands to the fused forms: terms whose sum are the logits.
+"""The terms of each component for the fused forms; their sum is the logits.
 
 All but R, Fix, FD and glu are a pair of features, S = query key^T, and a weighted sum of pairs is
 one pair: the weight multiplied into the query, the features side by side.
@@ -57,7 +57,7 @@ def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
 
 
 def term_of(component: Component, inputs: ForwardInputs, weight: Weight) -> Term:
-    """The term of one component, its weight in a mixture taken in."""
+    """The term of one component, multiplied by its weight in a mixture."""
     if isinstance(component, PluginComponent):
         return plugin_term(component, inputs, weight)
     return TERMS[component.name](component, inputs, weight)
@@ -209,7 +209,7 @@ def glu(component: Glu, inputs: ForwardInputs, weight: Weight) -> Gated:
 
 
 def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Term:
-    """Features of a component from outside, else its rows by block, else all of its logits."""
+    """The features of a plug-in component, else its rows by block, else all of its logits."""
     p, x, mask = inputs.p, inputs.x, inputs.padding_mask
     if component.features is not None:
         query, key = component.make_features(p, x, mask, inputs.causal)
@@ -224,7 +224,7 @@ def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Weigh
 
 
 def plugin_rows(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Rows:
-    """Rows of a component from outside by block."""
+    """The rows of a plug-in component by block."""
     own = component.own(inputs.p)
     return Rows(
         queries=jnp.arange(inputs.x.shape[1])[None, None, :, None],

@@ -1,4 +1,4 @@
-"""Attention a block of queries at a time, its weights made again in the backward pass.
+"""Attention by blocks of queries; the backward pass recomputes the weights of each block.
 
 What is in memory beside inputs, outputs and gradients is a few blocks [heads, B, queries, L], so
 that it grows with L and not with its square. Tensors have heads first: [h or 1, b or 1, l, ..].
@@ -18,9 +18,9 @@ from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import multiply
 from synthbench.backends.torch.private_api import softmax_backward
 
-# Queries a block. Examples, then heads, go together until a block has so many logits: few enough
-# that they stay in a CPU's cache and take the memory of the block before, on a GPU enough to fill
-# it. By measurement.
+# Queries per block. A block takes several examples, then several heads, up to this many logits:
+# few enough to stay in a CPU's cache and to reuse the memory of the block before; on a GPU, enough
+# to fill it. Both were measured.
 QUERIES = {"cpu": 512, "cuda": 128}
 LOGITS = {"cpu": 2**18, "cuda": 2**26}
 
@@ -64,9 +64,11 @@ def _run(*args: Any) -> Tensor:
 
 
 def run_eagerly() -> None:
-    """Have torch.compile leave `attend` as it is: it cannot follow gradients within gradients."""
+    """Exclude `attend` from torch.compile, which cannot trace gradients inside gradients."""
     global _run
-    if not hasattr(_run, "_torchdynamo_disable"):  # a decorator would import its compiler at once
+    if not hasattr(
+        _run, "_torchdynamo_disable"
+    ):  # a decorator would import the compiler at import time
         _run = torch.compiler.disable(_run)
 
 
@@ -92,7 +94,7 @@ class _Block:
 
 
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
-    """Blocks of queries; where causal, only the keys that one of them sees."""
+    """The blocks; a causal block has only the keys that one of its queries sees."""
     queries = min(threshold(QUERIES.get(device, QUERIES["cpu"])), length)
     most = threshold(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
     examples_together = max(1, min(most, batch))
@@ -113,7 +115,7 @@ def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> l
 
 @dataclass(frozen=True)
 class _Logits:
-    """How logits are made of tensors, and which keys are hidden."""
+    """How to compute logits from tensors, and which keys are masked."""
 
     terms: tuple[tuple[Callable[..., Tensor], int, int], ...]  # rows, tensors by query, whole
     by_query: tuple[bool, ...]  # of all terms' tensors
@@ -159,7 +161,7 @@ class _Logits:
     def _sum(
         self, pair: Features | None, rows: Sequence[Tensor], block: _Block, *, own: bool
     ) -> Tensor:
-        """The sum [h,b,l,m]; `own`: in memory that may be written over."""
+        """The sum [h,b,l,m]; `own`: in memory that may be overwritten."""
         total = None
         if pair is not None:
             query, key = block.rows(pair[0]), block.seen(pair[1])
@@ -250,7 +252,7 @@ class _Blockwise(torch.autograd.Function):
 def _with_graph(
     logits: _Logits, tensors: Sequence[Tensor], needed: Sequence[bool], block: _Block
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """A block's part of the terms' tensors as leaves, and the rows made of them."""
+    """A block's part of the terms' tensors as leaves, and the rows computed from them."""
     with torch.enable_grad():
         leaves = [
             t.detach().requires_grad_(need)
@@ -267,7 +269,7 @@ def _add_gradients(
     d_tensors: list[Tensor | None],
     block: _Block,
 ) -> None:
-    """Add a block's gradients of the terms' tensors to those of the blocks before."""
+    """Add a block's gradients of the terms' tensors to the totals."""
     places = [n for n, leaf in enumerate(leaves) if leaf.requires_grad]
     made = [each for each in rows if each.requires_grad]
     if not places:
@@ -282,7 +284,7 @@ def _add_gradients(
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for all, one product per head."""
+    """left [h,b,l,f] right [h,b or 1,f,m]; a shared right operand takes one product per head."""
     h, b, rows, inner = left.shape
     if right.shape[1] == b:
         return multiply(left, right)

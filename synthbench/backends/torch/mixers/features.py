@@ -73,7 +73,7 @@ def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Features:
 
 
 def plugin_features(component: PluginComponent, inputs: ForwardInputs) -> Features:
-    """The pair that a component from outside makes."""
+    """The features of a plug-in component."""
     x, mask = inputs.x, inputs.padding_mask
     query, key = component.make_features(inputs.p, x, mask, inputs.causal)
     query, key = query.to(x.dtype), key.to(x.dtype)
@@ -92,7 +92,7 @@ FEATURES: dict[str, Callable[[Any, ForwardInputs], Features]] = {
 
 
 def join(pairs: list[Features]) -> Features:
-    """The pair of the sum of logits: features side by side."""
+    """The features of the sum of several logits: side by side."""
     if len(pairs) == 1:
         return pairs[0]
     queries, keys = (side_by_side(list(each)) for each in zip(*pairs, strict=True))
@@ -100,20 +100,20 @@ def join(pairs: list[Features]) -> Features:
 
 
 def side_by_side(features: list[Tensor]) -> Tensor:
-    """Features [B or 1,H,L,f] concatenated, each repeated for the batch where another needs it."""
+    """Features [B or 1,H,L,f] side by side, each repeated over the batch if another needs it."""
     batch = max(each.shape[0] for each in features)
     return torch.cat([each.expand(batch, -1, -1, -1) for each in features], -1)
 
 
 def has_features(component: Component) -> bool:
-    """Whether a component's logits are a product of features."""
+    """Whether a component has features."""
     if isinstance(component, PluginComponent):
         return component.features is not None
     return component.name in FEATURES
 
 
 def features_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Features:
-    """The feature pair of one component, its weight [H or 1] in a mixture taken in."""
+    """The features of one component, multiplied by its weight [H or 1] in a mixture."""
     if isinstance(component, PluginComponent):
         query, key = plugin_features(component, inputs)
     else:

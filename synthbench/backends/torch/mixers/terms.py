@@ -1,4 +1,4 @@
-"""Logits that are no product of features, a block of queries at a time, in PyTorch.
+"""Logits that are not a product of features, by blocks of queries, in PyTorch.
 
 Heads come first, as `blockwise` has them.
 """
@@ -24,7 +24,7 @@ from synthbench.mixers.random import FixedRandom, Random
 
 
 def random(component: Random | FixedRandom, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
-    """Rows of the logits [H,N,N], whose gradient is written where it belongs block by block."""
+    """Rows of the logits [H,N,N]; their gradient is written block by block."""
     logits = inputs.p[f"{component.name}.logits"][:, None]
     if weight is None:
         return Rows(lambda keys, rows: rows[..., :keys], (logits,))
@@ -68,20 +68,20 @@ def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
 
 
 def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
-    """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
+    """Logits computed all at once [B,H,L,L], where recomputing them costs more than it saves."""
     logits = components.logits(component, inputs)
     return logits_term(logits if weight is None else logits * weight[:, None, None])
 
 
 def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
-    """Rows of a component from outside by block, or all of its logits at once."""
+    """Rows of a plug-in component by block, or all of its logits at once."""
     if component.rows is None:
         record_kernel(component.whole_kernel)
         return whole(component, inputs, weight)
     own = component.own(inputs.p)
     names = tuple(own)
     L, H, device = inputs.x.shape[1], component.heads, inputs.x.device
-    # Axes of size 1 are never cut: parameters come whole, x with a block's examples.
+    # Axes of size 1 are never cut: parameters stay whole, x is cut to a block's examples.
     tensors = [t[None, None] for t in own.values()]
     heads = torch.arange(H, device=device)[:, None, None, None]
     queries = torch.arange(L, device=device)[None, None, :, None]
@@ -97,7 +97,7 @@ def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tenso
 
 
 def logits_term(logits: Tensor) -> Rows:
-    """Logits [B or 1,H,L,L] that are there."""
+    """Logits [B or 1,H,L,L] that exist already."""
     return Rows(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
 
 
@@ -123,7 +123,7 @@ TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Rows]] = {
 
 
 def term_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
-    """The term of one component, its weight [H or 1] in a mixture taken in."""
+    """The rows of one component, multiplied by its weight [H or 1] in a mixture."""
     if isinstance(component, PluginComponent):
         return plugin_term(component, inputs, weight)
     return TERMS[component.name](component, inputs, weight)
