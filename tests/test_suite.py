@@ -125,6 +125,14 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
             "axes: {variant: [V], seq_len: [4], mode: [trian]}\nmodel: {d_model: 8, heads: 2}",
             ["axes.mode.0: got 'trian'", "'forward' or 'train'", "did you mean train"],
         ),
+        (
+            "axes: {variant: [V], seq_len: [4]}\nmodels: {small: {d_model: 8, head: 2}}",
+            ["models.small.heads: missing", "models.small.head: unknown key. Did you mean heads"],
+        ),
+        (
+            BASE.replace("heads: 2", "heads: 2, mixers: {R: {heads: 2, head_dims: 4}}"),
+            ["model.mixers.R.head_dims: unknown key. Did you mean head_dim", "Known here: heads"],
+        ),
         (BASE + "devices: {gpu: {}}", ["devices.gpu", "Known: cpu, cuda"]),
         (BASE + "devices: {cuda: 3}", ["devices.cuda: expected keys below it, got 3"]),
         (BASE + "devices: [cuda]", ["devices: expected sections cpu and cuda"]),
@@ -222,6 +230,11 @@ def test_keys_may_be_merged_with_yaml_aliases() -> None:
 def test_a_wrong_entry_is_reported_once() -> None:
     text = "axes: {variant: [V], seq_len: [4, x]}\nmodel: {d_model: 8, heads: 2}"
     assert len(message(text).splitlines()) == 1
+
+
+def test_a_mistake_in_one_of_several_models_is_reported_once() -> None:
+    text = "axes: {variant: [V], seq_len: [4]}\nmodels: {small: {d_model: 8, heads: two}}"
+    assert message(text) == "mine.yaml: models.small.heads: got 'two', expected an integer"
 
 
 def test_unknown_suite_names_near_matches() -> None:

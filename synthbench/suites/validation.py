@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -35,6 +35,9 @@ def explain(
     """One line per mistake: file, key, what was given, what is allowed, and near matches."""
     lines: list[str] = []
     mistakes = error.errors()
+    if any(mistake["loc"][0] == "models" for mistake in mistakes):
+        # `model` is then a copy of the first of them, which the file does not contain
+        mistakes = [mistake for mistake in mistakes if mistake["loc"][0] != "model"]
     for mistake in mistakes:
         depth = len(mistake["loc"])
         below = any(m["loc"][:depth] == mistake["loc"] and m is not mistake for m in mistakes)
@@ -99,9 +102,14 @@ def _is_given_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
 
 def _keys_at(location: tuple[Any, ...]) -> list[str]:
     """The keys that are declared for the section at `location`."""
-    model: Any = Settings
+    section: Any = Settings
+    is_name = False  # whether the next part is a name of the author's choice, as below `models`
     for part in location:
-        annotation = model.model_fields[part].annotation
-        models = [annotation, *get_args(annotation)]
-        model = next(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
-    return list(model.model_fields)
+        if is_name:
+            is_name = False
+            continue
+        annotation = section.model_fields[part].annotation
+        is_name = get_origin(annotation) is dict
+        types = [annotation, *get_args(annotation)]
+        section = next(t for t in types if isinstance(t, type) and issubclass(t, BaseModel))
+    return list(section.model_fields)
