@@ -26,9 +26,6 @@ from synthbench.suites.suite import load_suite
 from tests import doc_examples
 
 ROOT = Path(__file__).resolve().parents[1]
-COMING = {
-    "suites.md",
-}  # linked before they are written
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 SECTION = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
@@ -80,8 +77,6 @@ def commands(page: Path, program: str) -> list[str]:
 def test_each_link_leads_somewhere(page: Path) -> None:
     for file, anchor in links(page):
         target = (page.parent / file).resolve() if file else page
-        if target.name in COMING and not target.exists():
-            continue
         assert target.exists(), f"{page.name}: no {file}"
         if anchor:
             assert anchor in anchors(target), f"{page.name}: {target.name} has no #{anchor}"
@@ -112,6 +107,18 @@ def test_each_python_file_named_exists(page: Path) -> None:
             continue  # files of the reader's own
         where = [ROOT.glob(name), ROOT.glob(f"synthbench/{name}"), ROOT.glob(f"[!.]*/**/{name}")]
         assert any(next(found, None) for found in where), f"{page.name}: there is no {name}"
+
+
+def test_each_way_to_extend_names_its_test() -> None:
+    """The row "a task" names a test file with a test about a task."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    rows = re.findall(r"^\| an? (.+?) \| .* \| `(test_\w+\.py)` \|$", text, re.MULTILINE)
+    kinds = "mixer component task executor table metric".split()
+    assert {what for what, _ in rows} == {*kinds, "field of the model", "data source"}
+    for what, file in rows:
+        names = re.findall(r"^def test_(\w+)", (ROOT / "tests" / file).read_text(), re.MULTILINE)
+        word = what.partition(" of ")[0].replace(" ", "_")
+        assert any(word in name for name in names), f"{file}: no test about a {what}"
 
 
 def test_each_table_has_a_section() -> None:
