@@ -29,14 +29,16 @@ class TileSizes:
 
     logits: int  # of one example and head: queries times L
     queries: int  # at most
-    whole: int  # up to this length, all queries together
+    all_together_up_to: int  # up to this length, all queries are one block
 
 
 # Measured. The gradient of a table of logits is accumulated in place: few rows per iteration.
 TILE_SIZES = {
-    "one by one": TileSizes(logits=2**21, queries=1024, whole=512),
-    "one by one, with a table": TileSizes(logits=2**20, queries=256, whole=512),
-    "all together": TileSizes(logits=2**18, queries=256, whole=0),
+    "one head per iteration": TileSizes(logits=2**21, queries=1024, all_together_up_to=512),
+    "one head per iteration, with a bias table": TileSizes(
+        logits=2**20, queries=256, all_together_up_to=512
+    ),
+    "all heads per iteration": TileSizes(logits=2**18, queries=256, all_together_up_to=0),
 }
 FEWEST_QUERIES = 32
 # Without gradients, up to this many logits [B,H,L,L] are one iteration: a CPU's cores share the
@@ -63,23 +65,23 @@ class Blocks:
         batch = self.batch if self.examples_apart else 1
         return batch, self.heads if self.heads_apart else 1, queries
 
-    def place(self, turn: Array) -> tuple[Array, Array, Array]:
+    def place(self, iteration: Array) -> tuple[Array, Array, Array]:
         """Example, head and first query of an iteration."""
         _, heads, queries = self.counts
-        rest, i = jnp.divmod(turn, queries)
+        rest, i = jnp.divmod(iteration, queries)
         b, h = jnp.divmod(rest, heads)
         return b, h, i * self.block
 
-    def take(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
+    def part_of(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
         """The part of x [B or 1, H or 1, ...] for an iteration; its queries only, if x has them."""
         start, size = self._where(x, place, queries)
         return lax.dynamic_slice(x, start, size)
 
-    def put(self, x: Array, part: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
+    def add(self, x: Array, part: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
         """x with the part of an iteration added."""
         start, size = self._where(x, place, queries)
-        there = lax.dynamic_slice(x, start, size)
-        return lax.dynamic_update_slice(x, there + part.astype(x.dtype), start)
+        before = lax.dynamic_slice(x, start, size)
+        return lax.dynamic_update_slice(x, before + part.astype(x.dtype), start)
 
     def _where(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Any:
         zero = jnp.zeros_like(place[2])
@@ -92,14 +94,14 @@ class Blocks:
         size += [self.block if queries else x.shape[2], *x.shape[3:]]
         return start, size
 
-    def loop(self, turn: Callable[[Any, Any], Any], carried: Any) -> Any:
-        """Run `turn(place, carried)` for every iteration."""
+    def loop(self, body: Callable[[Any, Any], Any], carried: Any) -> Any:
+        """Run `body(place, carried)` for every iteration."""
         batch, heads, queries = self.counts
 
-        def body(n: Array, carried: Any) -> Any:
-            return turn(self.place(n), carried)
+        def numbered(n: Array, carried: Any) -> Any:
+            return body(self.place(n), carried)
 
-        return lax.fori_loop(0, batch * heads * queries, body, carried)
+        return lax.fori_loop(0, batch * heads * queries, numbered, carried)
 
 
 def attend(
@@ -108,7 +110,7 @@ def attend(
     key_mask: Array | None,
     *,
     causal: bool,
-    one_by_one: bool,
+    one_head: bool,
     normalized: bool = True,
 ) -> Array:
     """softmax(sum of terms) value: value [B,H,L,c], key_mask [B,L] -> [B,H,L,c].
@@ -119,20 +121,20 @@ def attend(
     B, H, L, _ = value.shape
     # Examples that share a bias stay together: it is read once, and its gradient is written once.
     table = any(isinstance(t, Bias) and t.batch == 1 for t in terms)
-    examples_apart = one_by_one and not table
-    turn = "one by one, with a table" if table else "one by one"
-    block = block_size(L, TILE_SIZES[turn if one_by_one else "all together"])
-    blocks = Blocks(B, H, L, block, examples_apart, one_by_one, causal)
+    examples_apart = one_head and not table
+    sizes = "one head per iteration, with a bias table" if table else "one head per iteration"
+    block = block_size(L, TILE_SIZES[sizes if one_head else "all heads per iteration"])
+    blocks = Blocks(B, H, L, block, examples_apart, one_head, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
     mask = None if key_mask is None else key_mask[:, None, :, None]
     return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
 
 
-def block_size(seq_len: int, turn: TileSizes) -> int:
-    """Queries per block: L itself if it is short, else a divisor of L if there is one."""
-    most = min(turn.queries, max(FEWEST_QUERIES, turn.logits // seq_len))
-    most = threshold(max(most, min(turn.whole, seq_len)))
+def block_size(seq_len: int, tiles: TileSizes) -> int:
+    """Queries per block: L if it is short, else a divisor of L if there is one."""
+    most = min(tiles.queries, max(FEWEST_QUERIES, tiles.logits // seq_len))
+    most = threshold(max(most, min(tiles.all_together_up_to, seq_len)))
     if seq_len <= most:
         return seq_len
     divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)
@@ -151,14 +153,14 @@ def pad_queries(t: Term, length: int) -> Term:
 def pick(blocks: Blocks, terms: Terms, place: Any) -> Terms:
     """The terms of one iteration."""
     return tuple(
-        t.having({n: blocks.take(x, place, n in t.per_query) for n, x in t.arrays.items()})
+        t.having({n: blocks.part_of(x, place, n in t.per_query) for n, x in t.arrays.items()})
         for t in terms
     )
 
 
 def seen(blocks: Blocks, mask: Array | None, place: Any, keys_first: bool) -> Array | None:
     """[B or 1, 1, block or 1, L], or [.., L, block or 1]: True where a query may see the key."""
-    visible = None if mask is None else blocks.take(mask, place, False)
+    visible = None if mask is None else blocks.part_of(mask, place, False)
     if visible is not None and not keys_first:
         visible = visible.mT
     if blocks.causal:
@@ -191,8 +193,8 @@ def _forward(
     length = blocks.counts[2] * blocks.block
     wide = jnp.promote_types(value.dtype, jnp.float32)
 
-    def turn(place: Any, made: Any) -> Any:
-        y, statistics = made
+    def iteration(place: Any, sums: Any) -> Any:
+        y, statistics = sums
         logits = mixed(pick(blocks, terms, place), L, keys_first=False)
         visible = seen(blocks, mask, place, keys_first=False)
         if visible is not None:
@@ -201,16 +203,16 @@ def _forward(
         weights = jnp.exp(logits - statistic)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
-        rows = weights.astype(value.dtype) @ blocks.take(value, place, False)
+        rows = weights.astype(value.dtype) @ blocks.part_of(value, place, False)
         if normalized:
             total = weights.sum(axis=-1, keepdims=True)
             total = jnp.where(total == 0, 1, total)
             rows = rows.astype(wide) / total
             statistic = statistic + jnp.log(total)
-        return blocks.put(y, rows, place, True), blocks.put(statistics, statistic, place, True)
+        return blocks.add(y, rows, place, True), blocks.add(statistics, statistic, place, True)
 
     empty = jnp.zeros((B, H, length, c), value.dtype), jnp.zeros((B, H, length, 1), wide)
-    y, statistics = blocks.loop(turn, empty)
+    y, statistics = blocks.loop(iteration, empty)
     return y, (terms, value, mask, y if normalized else None, statistics)
 
 
@@ -224,37 +226,37 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     together = blocks.examples_apart or blocks.batch == 1
     keys_first = together and not any(isinstance(t, Outer) for t in terms)
 
-    def turned(x: Array) -> Array:
+    def as_weights(x: Array) -> Array:
         return x.mT if keys_first else x
 
-    def turn(place: Any, made: Any) -> Any:
-        d_terms, d_value = made
+    def iteration(place: Any, sums: Any) -> Any:
+        d_terms, d_value = sums
         parts = pick(blocks, terms, place)
-        values, d_rows = blocks.take(value, place, False), blocks.take(dy, place, True)
+        values, d_rows = blocks.part_of(value, place, False), blocks.part_of(dy, place, True)
 
         def logits_of(parts: Terms) -> Array:  # of the examples and heads of this iteration
             logits = mixed(parts, blocks.seq_len, keys_first)
             return jnp.broadcast_to(logits, (*values.shape[:2], *logits.shape[2:]))
 
         logits, pull = jax.vjp(logits_of, parts)
-        weights = jnp.exp(logits - turned(blocks.take(statistics, place, True)))
+        weights = jnp.exp(logits - as_weights(blocks.part_of(statistics, place, True)))
         visible = seen(blocks, mask, place, keys_first)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
         d_logits = product(d_rows, values, keys_first).astype(wide)
         if offset is not None:
-            d_logits = d_logits - turned(blocks.take(offset, place, True))
+            d_logits = d_logits - as_weights(blocks.part_of(offset, place, True))
         by_key = weights if keys_first else weights.mT
-        d_value = blocks.put(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
+        d_value = blocks.add(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
         (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
         d_terms = [
-            {n: blocks.put(x, part.arrays[n], place, n in t.per_query) for n, x in made.items()}
+            {n: blocks.add(x, part.arrays[n], place, n in t.per_query) for n, x in made.items()}
             for t, part, made in zip(terms, d_parts, d_terms, strict=True)
         ]
         return d_terms, d_value
 
     zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), ([t.trained for t in terms], value))
-    d_terms, d_value = blocks.loop(turn, zeros)
+    d_terms, d_value = blocks.loop(iteration, zeros)
     return (
         tuple(
             t.having(

@@ -77,7 +77,7 @@ def by_example(
         value.swapaxes(1, 2),
         padding_mask,
         causal=causal,
-        one_by_one=platform() == "cpu",
+        one_head=platform() == "cpu",
     )
 
 
@@ -92,19 +92,19 @@ def shared(
     """
     B, L, H, k = value.shape
     kernel_record.record_kernel("one product per head, by blocks of queries")
-    one_by_one = platform() == "cpu"
+    one_head = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 
     def apart(y: Array) -> Array:
         return y.reshape(H, L, B, k).transpose(2, 0, 1, 3)
 
     if padding_mask is None:
-        return apart(attend(terms, columns, None, causal=causal, one_by_one=one_by_one))
+        return apart(attend(terms, columns, None, causal=causal, one_head=one_head))
 
     def together(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
         keys = jnp.broadcast_to(padding_mask.T.astype(value.dtype), (1, H, L, B))
         columns = jnp.concatenate([columns, keys], axis=-1)
-        y = attend(terms, columns, None, causal=causal, one_by_one=one_by_one, normalized=False)
+        y = attend(terms, columns, None, causal=causal, one_head=one_head, normalized=False)
         total = y[0, ..., B * k :].transpose(2, 0, 1)[..., None]  # [B,H,L,1]
         return apart(y[..., : B * k]) / jnp.where(total == 0, 1, total)
 
