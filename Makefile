@@ -3,8 +3,13 @@
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
 # make paper-tables  docs/paper.md anew: the paper's tables, ours beside theirs, from results/
-# make clean    remove .venv and every cache
+# make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
+#                     jax (tests/versions/combinations.toml). Each combination takes about as long as
+#                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is
+#                     a failure; with ONLY="py311-oldest py312-newest" only these run.
+# make clean    remove every virtual environment and cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
+# make lock-versions  the same for the combinations of make test-versions
 #
 # All that has to be there is make and Python 3.11 to 3.13: make bench PYTHON=python3.12
 
@@ -18,7 +23,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test microbench peers paper-tables lock clean python
+.PHONY: bench test test-versions microbench peers paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -31,6 +36,11 @@ test: $(INSTALLED)
 	$(BIN)/synthbench tables --check
 	$(BIN)/python -m synthbench.suites.reference docs/suites.md --check
 	$(BIN)/pytest -n $(JOBS)
+
+# pip prefers a CPU build of torch (2.15.0+cpu) to the CUDA wheel where it finds one: with
+# PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu or PIP_FIND_LINKS=<folder of wheels>.
+test-versions: | python
+	$(PYTHON) -m tests.versions.run $(ONLY) --jobs $(JOBS) $(if $(filter 1,$(STRICT)),--strict)
 
 # A process and a folder for each framework; the first time there is nothing to compare with.
 microbench: $(INSTALLED)
@@ -78,7 +88,14 @@ lock: | python
 	mv .lock.new requirements.lock
 	rm -rf $(VENV)-lock
 
+lock-versions: | python
+	rm -rf $(VENV)-lock
+	$(PYTHON) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet uv
+	$(VENV)-lock/bin/python -m tests.versions.lock
+	rm -rf $(VENV)-lock
+
 clean:
-	rm -rf $(VENV) $(VENV)-lock .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+	rm -rf $(VENV) $(VENV)-lock .venvs .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache build dist
 	find synthbench tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
