@@ -2,7 +2,7 @@
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
-# make paper-tables  docs/paper.md anew: the paper's tables, ours beside theirs, from results/
+# make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make clean    remove .venv and every cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 #

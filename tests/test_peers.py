@@ -35,7 +35,7 @@ FILES = ("peers.md", "peers.csv")
 SIZES: dict[str, Any] = {
     "seq_len": 12, "batch": 2, "d_model": 16, "heads": 2, "dtype": "float32", "device": "cpu",
 }  # fmt: skip
-BUDGET = {"turns": 1, "seconds": 0.0, "limit": 0.0}
+BUDGET = {"pairs": 1, "seconds": 0.0, "limit": 0.0}
 
 
 @pytest.fixture(autouse=True)
@@ -150,7 +150,7 @@ def test_the_tables_are_what_the_recorded_samples_give(tmp_path: Path) -> None:
         (tmp_path / "copy" / name).unlink()
     assert {path.name for path in write_tables(tmp_path / "copy")} == set(FILES)
     assert {name: (tmp_path / "copy" / name).read_text() for name in FILES} == expected
-    with pytest.raises(ResultsError, match=r"holds no samples\.jsonl"):
+    with pytest.raises(ResultsError, match=r"has no samples\.jsonl"):
         write_tables(tmp_path)
 
 

@@ -138,7 +138,8 @@ def further_rounds(found: Estimate, limit: float, alpha: float, alpha_same: floa
     """How many more rounds would decide, if log ratio and spread stay the same.
 
     A log ratio beyond `limit` is decided once it differs from 0 at level `alpha`; a smaller one,
-    once its interval at 1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not enough.
+    once its interval at 1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not
+    enough.
     """
     size = abs(found.log_ratio)
     room, level = (size, alpha) if size > limit else (limit - size, alpha_same)

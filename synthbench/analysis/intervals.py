@@ -48,8 +48,8 @@ def ratio_interval(
     """The median of `above` over that of `below`, which were sampled alternately, in pairs.
 
     The interval is a percentile bootstrap of the pairs, so that a disturbance of a pair affects
-    both medians. One pair gives an interval of zero width. Raises ValueError without samples, or for
-    different numbers of samples.
+    both medians. One pair gives an interval of zero width. Raises ValueError without samples, or
+    for different numbers of samples.
     """
     x, y = (np.asarray(samples, dtype=np.float64) for samples in (above, below))
     if not 0 < len(x) == len(y):

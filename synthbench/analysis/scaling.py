@@ -82,9 +82,9 @@ def crossing(
     """The length at which the ratio to the baseline crosses 1; one estimate per length.
 
     A ratio above 1 is better. Between the measured lengths, the log ratio is interpolated linearly
-    in the log length, which is exact for two power laws. Of several crossings, the one at the longest
-    length counts. The interval is a parametric bootstrap: each draw samples every estimate from its
-    t distribution and has its own crossing. Raises ValueError for fewer than two lengths.
+    in the log length, which is exact for two power laws. Of several crossings, the one at the
+    longest length counts. The interval is a parametric bootstrap: each draw samples every estimate
+    from its t distribution and has its own crossing. Raises ValueError for fewer than two lengths.
     """
     if len(lengths) < 2:
         raise ValueError(f"{len(lengths)} length(s) are too few for a crossing; use at least two")

@@ -34,8 +34,8 @@ def require_plausible(
     """Raise ImplausibleError for a median below the dispatch time or above the device's ceiling.
 
     `needed_share` is the share of the FLOPs that any exact implementation must compute; a fused
-    form may skip the rest, such as what a causal mask hides. If the ceiling itself was disturbed, a rate
-    above it is only a warning, which is returned.
+    form may skip the rest, such as what a causal mask hides. If the ceiling itself was
+    disturbed, a rate above it is only a warning, which is returned.
     """
     median = statistics.median(timing.samples)
     dispatch = timing.dispatch_seconds
