@@ -29,6 +29,7 @@ test: $(INSTALLED)
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/synthbench tables --check
+	$(BIN)/python -m synthbench.suites.reference docs/suites.md --check
 	$(BIN)/pytest -n $(JOBS)
 
 # A process and a folder for each framework; the first time there is nothing to compare with.

@@ -6,7 +6,11 @@
     y = synthbench.apply("FR(rank=32)+V", parameters, x, heads=8, max_len=256, framework="jax")
     synthbench.cost("FR(rank=32)+V", batch=1, seq_len=256, d_model=512, heads=8, max_len=256)
 
-To add a baseline, subclass `synthbench.Mixer`: see docs/adding_a_mixer.md.
+    layer = synthbench.torch_module("FR(rank=32)+V", d_model=512, heads=8, max_len=256)
+    y = layer(x)  # in a model of your own, see docs/using_a_mixer.md
+
+To add a baseline, subclass `synthbench.Mixer` (docs/adding_a_mixer.md) or `synthbench.Component`
+(docs/adding_a_component.md).
 """
 
 from importlib import import_module
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
     from synthbench.mixers.component import Component
     from synthbench.mixers.initializers import Constant, Normal, Uniform, xavier
     from synthbench.mixers.sizes import Sizes
+    from synthbench.modules import load_parameters, nnx_module, parameters_of, torch_module
     from synthbench.run.executors.base import Executor
     from synthbench.run.executors.local import LocalExecutor
     from synthbench.run.extensions import register
@@ -51,8 +56,12 @@ __all__ = [
     "cost",
     "digest_of",
     "initialize",
+    "load_parameters",
     "load_results",
+    "nnx_module",
+    "parameters_of",
     "register",
+    "torch_module",
     "xavier",
 ]
 
@@ -63,6 +72,7 @@ _HOMES = {
     "metrics": ("Metric",),
     "mixers.base": ("Cost", "Mixer", "Parameter", "Sizes"),
     "mixers.component": ("Component",),
+    "modules": ("load_parameters", "nnx_module", "parameters_of", "torch_module"),
     "mixers.initializers": ("Constant", "Normal", "Uniform", "xavier"),
     "run.executors.base": ("Executor",),
     "run.executors.local": ("LocalExecutor",),

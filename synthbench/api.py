@@ -7,6 +7,7 @@ import importlib
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -24,7 +25,13 @@ from synthbench.errors import (
 from synthbench.mixers import declaration
 from synthbench.mixers.base import Array, Cost, Mixer
 from synthbench.mixers.declaration import declared_parameters_of, sizes_for
-from synthbench.mixers.input_arrays import booleans, dtype_name, named_numbers, numbers
+from synthbench.mixers.input_arrays import (
+    booleans,
+    dtype_name,
+    framework_array,
+    named_numbers,
+    numbers,
+)
 from synthbench.mixers.notation import format_mixer, parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_integer
@@ -36,6 +43,7 @@ if TYPE_CHECKING:
     import pandas
 
 FLOAT32_BYTES = 4
+FORMS = ("auto", "fused", "reference")
 
 __all__ = ["apply", "cost", "initialize", "load_results", "register"]
 
@@ -56,7 +64,7 @@ def initialize(
     """
     from synthbench.measure.environment import available_memory
 
-    mixer = _mixer(variant)
+    mixer = mixer_of(variant)
     sizes = sizes_for(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
     seed = require_integer("seed", seed, least=0)
     declared = declared_parameters_of(mixer, sizes)
@@ -92,19 +100,18 @@ def apply(
     tokens. The result is float64 for dtype float64 and float32 otherwise. Raises ShapeError,
     NotationError, UnsupportedError (causal linformer), FrameworkMissingError.
     """
-    mixer = _mixer(variant)
+    mixer = mixer_of(variant)
+    _refuse_framework_arrays(parameters, x=x, padding_mask=padding_mask)
     x = numbers("x", x)
     if x.ndim != 3 or x.shape[0] < 1:
         raise ShapeError(
             f"x has shape {x.shape}; expected [batch, length, d_model], each at least 1"
         )
-    _require_known("framework", framework, (*BACKENDS, "numpy"))
+    require_known("framework", framework, (*BACKENDS, "numpy"))
     dtype = dtype_name(dtype)
-    _require_known("form", form, ("auto", "fused", "reference"))
-    if not isinstance(causal, bool | np.bool_):
-        raise NotationError(f"causal is {quote(causal)}; use True or False")
-    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
-        raise NotationError(f"device {quote(device)} not known; use cpu, cuda or cuda:N")
+    require_known("form", form, FORMS)
+    require_causal(causal)
+    require_device_name(device)
     values = named_numbers(parameters)
     sizes = sizes_for(
         mixer,
@@ -126,7 +133,7 @@ def apply(
         if framework == "numpy":
             y = _apply_reference(mixer, values, x, sizes, form, mask, causal, dtype, device)
         else:
-            backend = _backend(framework)
+            backend = backend_of(framework)
             backend.require_device(device)
             setting = Setting(dtype=dtype, device=device, form=form)
             y = backend.apply(mixer, sizes, values, x, setting, padding_mask=mask, causal=causal)
@@ -148,7 +155,7 @@ def cost(
 
     Raises NotationError or UnknownNameError for the variant, ShapeError for the sizes.
     """
-    mixer = _mixer(variant)
+    mixer = mixer_of(variant)
     sizes = sizes_for(mixer, d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
     return declaration.cost(mixer, sizes, batch=batch, seq_len=seq_len)
 
@@ -168,7 +175,8 @@ def load_results(path: str | Path) -> pandas.DataFrame:
     return record_frame(read_records(path))
 
 
-def _mixer(variant: str | Mixer) -> Mixer:
+def mixer_of(variant: str | Mixer) -> Mixer:
+    """A variant as the mixer it names."""
     if isinstance(variant, Mixer):
         return variant
     if not isinstance(variant, str):
@@ -176,6 +184,21 @@ def _mixer(variant: str | Mixer) -> Mixer:
             f"a variant is a string like 'FR(rank=32)+V', or a Mixer; got {quote(variant)}"
         )
     return parse(variant)
+
+
+MODULES = {"torch": "torch_module", "jax": "nnx_module"}
+
+
+def _refuse_framework_arrays(parameters: Any, **others: Any) -> None:
+    """Raise NotationError, naming the function to use instead, for what `apply` cannot follow."""
+    named = parameters.items() if isinstance(parameters, Mapping) else ()
+    for name, value in [*others.items(), *((f"parameter {n!r}", v) for n, v in named)]:
+        if framework := framework_array(value):
+            what = "a torch tensor" if framework == "torch" else "a traced jax array"
+            raise NotationError(
+                f"{name} is {what}; apply takes NumPy arrays and makes no gradients; inside a "
+                f"model use synthbench.{MODULES[framework]}(variant, ...), or give NumPy arrays"
+            )
 
 
 def _head_dim(values: Mapping[str, Array]) -> int | None:
@@ -212,9 +235,15 @@ def _apply_reference(
     return mixer.reference(typed, x.astype(dtype), sizes, padding_mask=mask, causal=causal)
 
 
-def _backend(framework: str) -> Backend:
+def backend_of(framework: str) -> Backend:
+    """A framework's back end; FrameworkMissingError where the framework is not installed."""
+    return cast(Backend, import_backend(framework, BACKENDS[framework]))
+
+
+def import_backend(framework: str, module: str) -> ModuleType:
+    """A module of a back end; FrameworkMissingError where the framework is not installed."""
     try:
-        return cast(Backend, importlib.import_module(BACKENDS[framework]))
+        return importlib.import_module(module)
     except ModuleNotFoundError as error:
         raise FrameworkMissingError(
             f"{framework} cannot be used: no module named {error.name!r}; "
@@ -222,7 +251,20 @@ def _backend(framework: str) -> Backend:
         ) from error
 
 
-def _require_known(kind: str, name: Any, known: tuple[str, ...]) -> None:
+def require_causal(causal: Any) -> None:
+    """Raise NotationError unless this is True or False."""
+    if not isinstance(causal, bool | np.bool_):
+        raise NotationError(f"causal is {quote(causal)}; use True or False")
+
+
+def require_device_name(device: Any) -> None:
+    """Raise NotationError unless this names a device."""
+    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
+        raise NotationError(f"device {quote(device)} not known; use cpu, cuda or cuda:N")
+
+
+def require_known(kind: str, name: Any, known: tuple[str, ...]) -> None:
+    """Raise UnknownNameError unless a name is one of these."""
     if not isinstance(name, str) or name not in known:
         raise UnknownNameError(kind, name, known)
 

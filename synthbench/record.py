@@ -11,11 +11,14 @@ from synthbench.suites.cell import Cell
 
 SCHEMA_VERSION = 2
 
-Outcome = Literal["ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined"]
+Outcome = Literal[
+    "ok", "oom", "oom_predicted", "timeout", "crashed", "unsupported", "quarantined", "unchecked"
+]  # fmt: skip
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Bytes = NonNegativeInt
+Count = Annotated[int, Field(ge=0, lt=2**63)]  # tables hold counts in 64 bits
+Bytes = Count
 Error = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0)]
 
@@ -42,8 +45,8 @@ class Flops(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    formula: NonNegativeInt | None  # one forward pass of the model; None without a formula
-    traced: NonNegativeInt | None
+    formula: Count | None  # one forward pass of the model; None without a formula
+    traced: Count | None
     traced_tool: str | None
     uncounted: dict[str, int] = {}  # operations the tool did not know -> times met
     compiler: Share | None = None
@@ -95,9 +98,9 @@ class Measurements(BaseModel):
 
     form: str | None = None  # of the mixer, as built; None for a plug-in's own
     kernels: list[str] = []  # that this form used for this device and these shapes
-    parameters: NonNegativeInt | None = None  # counted by the framework
-    constants: NonNegativeInt | None = None
-    declared_parameters: NonNegativeInt | None = None  # from the declaration
+    parameters: Count | None = None  # counted by the framework
+    constants: Count | None = None
+    declared_parameters: Count | None = None  # from the declaration
     parity: Parity | None = None
     timing: Timing | None = None
     flops: Flops | None = None

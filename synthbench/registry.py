@@ -226,7 +226,7 @@ def _imported(module_name: str) -> ModuleType:
         )
     here = str(Path.cwd())
     if here not in sys.path:
-        sys.path.insert(0, here)
+        sys.path.append(here)  # last: its files must not hide other modules
     try:
         return importlib.import_module(module_name)
     except KeyboardInterrupt:

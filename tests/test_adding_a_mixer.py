@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import re
 import subprocess
 import sys
 import tomllib
@@ -27,9 +26,10 @@ from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.run.extensions import load_plugin
 from synthbench.suites.cell import Cell
+from tests.documents import blocks
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENT = (ROOT / "docs" / "adding_a_mixer.md").read_text(encoding="utf-8")
+PAGE = "adding_a_mixer.md"
 FRAMEWORKS = ("torch", "jax")
 NAMES = ("fnet", "spatial_gating")
 SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
@@ -37,17 +37,10 @@ SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
 pytestmark = pytest.mark.usefixtures("registry")
 
 
-def blocks(language: str) -> list[str]:
-    """The code blocks of the document, in order."""
-    found = re.findall(rf"^```{language}\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
-    assert found
-    return found
-
-
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working directory that holds my_mixers.py as the document has it."""
-    parts = [block for block in blocks("python") if block.startswith("# my_mixers.py")]
+    parts = [block for block in blocks(PAGE, "python") if block.startswith("# my_mixers.py")]
     (tmp_path / "my_mixers.py").write_text("\n\n".join(parts), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
@@ -74,7 +67,7 @@ def test_the_notebook_runs_as_written(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.syspath_prepend(str(folder))
-    (notebook,) = [block for block in blocks("python") if "synthbench.register" in block]
+    (notebook,) = [block for block in blocks(PAGE, "python") if "synthbench.register" in block]
     exec(compile(notebook, "notebook", "exec"), {})
     error, cost = capsys.readouterr().out.splitlines()
     assert float(error) < 1e-3
@@ -103,7 +96,7 @@ def test_a_class_edited_in_a_notebook_takes_the_place_of_the_old_one() -> None:
 def test_an_installed_package_needs_no_option(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (toml,) = blocks("toml")
+    (toml,) = blocks(PAGE, "toml")
     group = catalog.MIXER_REGISTRY.group
     points = tomllib.loads(toml)["project"]["entry-points"][group]
     info = folder / "my_mixers-1.0.dist-info"
@@ -230,7 +223,7 @@ def test_the_formula_stands_beside_what_is_traced(
     assert any("fft" in operation for operation in traced["fnet"].uncounted)
 
 
-@pytest.mark.parametrize("command", [c for c in "".join(blocks("bash")).splitlines() if c])
+@pytest.mark.parametrize("command", [c for c in "".join(blocks(PAGE, "bash")).splitlines() if c])
 def test_the_commands_run_as_written(folder: Path, command: str) -> None:
     program, *arguments = command.replace('"', "").split()
     assert program == "synthbench"

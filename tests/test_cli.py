@@ -102,6 +102,7 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
         "(R+V)(mixing=layer, bias=true)", "FR(rank=8)",
     ]  # fmt: skip
     assert split_list(['own(text="a,b)"),V']) == ['own(text="a,b)")', "V"]
+    assert split_list(["V,FR(rank=[8, 16])+V"]) == ["V", "FR(rank=[8, 16])+V"]
     assert split_list(["FR(rank=8,V"]) == ["FR(rank=8,V"]  # left whole for notation to explain
     assert split_list([]) == []
     with pytest.raises(NotationError, match="'V,,R' has an empty entry; write variants like V,"):
@@ -567,3 +568,17 @@ def test_verify_finds_the_variant_that_is_off(tmp_path: Path) -> None:
     assert verdicts["off"].endswith("FAILED")
     assert "1.0e-03" in verdicts["off"]
     assert "1 of 2 variants did not pass" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--retry", "unchecked"], "--retry measures cells of an existing run again; add --resume"),
+        (["--retry", "oomm", "--resume"], "outcome 'oomm' not known. Did you mean oom"),
+        (["--retry", "oom,", "--resume"], "write --retry unchecked,disturbed"),
+    ],
+)
+def test_a_wrong_retry_is_one_clear_message(
+    capsys: Captured, arguments: list[str], message: str
+) -> None:
+    assert message in refused(capsys, "run", "--suite", "smoke", "--device", "cpu", *arguments)

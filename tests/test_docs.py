@@ -15,21 +15,19 @@ import yaml
 from typer.testing import CliRunner
 
 import synthbench
-from synthbench.mixers import catalog
 from synthbench.mixers.notation import canonical
 from synthbench.record import Outcome
 from synthbench.report.data import grid
 from synthbench.report.tables import break_even, scaling, utilisation
 from synthbench.report.tables.catalog import TABLES
+from synthbench.run.extensions import load_plugin
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite
 from tests import doc_examples
 
 ROOT = Path(__file__).resolve().parents[1]
 COMING = {
-    "adding_a_component.md",
     "suites.md",
-    "using_a_mixer.md",
 }  # linked before they are written
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -208,7 +206,7 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.usefixtures("registry", "reader")
 def test_the_mixer_of_the_quickstart_can_be_measured() -> None:
-    catalog.load_plugin("my_mixers")
+    load_plugin("my_mixers")
     variants = ["V", "FR(rank=32)", "linformer(rank=32)", "average"]
     plan = make_plan(load_suite("first.yaml"), "cpu", None, variants, None)
     assert {cell.variant for cell in plan.cells} == set(map(canonical, variants))

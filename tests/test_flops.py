@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 from jax import lax
-from jax.sharding import AbstractMesh, PartitionSpec
+from jax.sharding import AbstractMesh, AxisType, PartitionSpec
 from torch import nn
 
 from synthbench.backends.jax import flops as jax_flops
@@ -219,7 +219,7 @@ def test_ragged_and_sharded_products() -> None:
     groups = jax.ShapeDtypeStruct((2,), jnp.int32)
     shapes = [jax.ShapeDtypeStruct(s, jnp.float32) for s in ((10, K), (2, K, M))]
     assert exactly(jax_flops.trace(lax.ragged_dot, *shapes, groups), 2 * 10 * K * M)
-    mesh = AbstractMesh((2,), ("i",))
+    mesh = AbstractMesh((2,), ("i",), axis_types=(AxisType.Auto,))
     specs: dict[str, Any] = {
         "in_specs": (PartitionSpec("i"), PartitionSpec()),
         "out_specs": PartitionSpec("i"),

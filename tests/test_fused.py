@@ -275,10 +275,10 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
         assert (cpu_matmul.ONEDNN in heard) == always
         told[variant] = ", then ".join(kernel for kernel in heard if kernel != cpu_matmul.ONEDNN)
     assert told == {
-        "V": "blocks of queries" if always else "as written, then scaled_dot_product_attention",
-        "R": "one product a head, by blocks of queries",
-        "R+V": "blocks of queries" if always else "as written, then blocks of queries",
-        "conv": "as written, then blocks of queries",
+        "V": "blocks of queries" if always else "reference form, then scaled_dot_product_attention",
+        "R": "one product per head, by blocks of queries",
+        "R+V": "blocks of queries" if always else "reference form, then blocks of queries",
+        "conv": "reference form, then blocks of queries",
         "light_conv(width=3)": "shifted sums",
         "light_conv": "banded products",
         "dynamic_conv(layout=mesh)": "windows",

@@ -17,6 +17,7 @@ from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.component import Component
 from synthbench.mixers.notation import canonical, format_mixer, parse
 from synthbench.mixers.sizes import Sizes
+from synthbench.run.extensions import register
 from tests.variants import VARIANTS
 
 COUNT = st.integers(1, 1000)
@@ -259,7 +260,7 @@ def test_a_plugins_options_read_back_too(word: str) -> None:
         def torch(self, sizes: Sizes) -> Any:
             return None
 
-    catalog.register(Optional)
+    register(Optional)
     assert format_mixer(parse("optional(rate=2)")) == "optional(rate=2)"
     assert parse("optional(rate=-1e-3)") == Optional(rate=-1e-3)
     try:
@@ -295,7 +296,7 @@ def test_none_means_nothing_only_where_it_may(rate: float, word: str | None) -> 
         def torch(self, sizes: Sizes) -> Any:
             return None
 
-    catalog.register(Numbered)
+    register(Numbered)
     assert parse("numbered(word=none, text=none)") == Numbered(word=None, text="none")
     assert parse("numbered(word='none', text='none')") == Numbered(word="none", text="none")
     mixer = Numbered(rate=rate, word=word)
@@ -315,7 +316,7 @@ def test_a_mixer_without_options_says_so() -> None:
         def torch(self, sizes: Sizes) -> Any:
             return None
 
-    catalog.register(Bare)
+    register(Bare)
     with pytest.raises(UnknownNameError, match=r"option of bare 'x' not known\. None is known"):
         parse("bare(x=1)")
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from typing import get_args
 
 import pytest
 
 from synthbench.errors import NotationError, UnknownNameError
+from synthbench.measure import ceiling, memory_prediction, parity
+from synthbench.models.spec import ModelSpec
+from synthbench.record import Measurements, Record, Timing
+from synthbench.report.data.grid import Grid, Key
 from synthbench.run.shard import round_order
-from synthbench.suites.cell import FLAT_FIELDS, Cell
+from synthbench.suites.cell import FLAT_FIELDS, Cell, DType
+from synthbench.suites.expansion import expand
 from synthbench.suites.plan import Plan, device_kind, make_plan
+from synthbench.suites.settings import MODEL_AXES, Axes
 from synthbench.suites.suite import load_suite, parse_suite
 
 
@@ -232,3 +239,147 @@ def test_a_suite_that_names_no_baseline_and_has_none_is_noted() -> None:
         "no ratios: mine.yaml names no baseline, and V is not among its variants; "
         "write baseline: with one of them",
     )
+
+
+def test_a_list_of_an_options_values_is_one_variant_per_value() -> None:
+    text = SMALL.replace("[V, R+V]", "[V, 'FR(rank=[4, 8])+V', R]").replace("[8, 16]", "[8]")
+    found = plan(text)
+    variants = list(dict.fromkeys(cell.variant for cell in found.cells))
+    assert variants == ["V", "FR(rank=4)+V", "FR+V", "R"]
+    assert found.settings.axes.variant == tuple(variants)
+    selected = plan(SMALL, variants=["V", "FR(rank=[4, 2])"])
+    assert selected.settings.axes.variant == ("V", "FR(rank=4)", "FR(rank=2)")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("V", ["V"]),
+        ("FR(rank=[8])", ["FR(rank=8)"]),
+        ("FR( rank = [ 8 , 16 ] )", ["FR( rank = 8 )", "FR( rank = 16 )"]),
+        (
+            "(FR(rank=[8,16])+light(width=[3, 5]))(mixing=layer)",
+            [
+                "(FR(rank=8)+light(width=3))(mixing=layer)",
+                "(FR(rank=8)+light(width=5))(mixing=layer)",
+                "(FR(rank=16)+light(width=3))(mixing=layer)",
+                "(FR(rank=16)+light(width=5))(mixing=layer)",
+            ],
+        ),
+        ("own(text=['a,]', b])", ["own(text='a,]')", "own(text=b)"]),
+        ("own(text='[1, 2]')", ["own(text='[1, 2]')"]),
+    ],
+)
+def test_lists_in_a_variant_are_expanded_in_order(text: str, expected: list[str]) -> None:
+    assert expand(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("FR(rank=[])", "an empty list at character 10"),
+        ("FR(rank=[8,])", "an empty value at character 12"),
+        ("FR(rank=[8, 16", r"'\[' is not closed at character 9"),
+        ("FR(rank=8])", r"'\]' without '\[' at character 10"),
+        ("FR(rank=[[8]])", "a list inside a list"),
+        ("[V, R]", "a list that is not the value of an option"),
+        (f"FR(rank=[{','.join(['8'] * 1001)}])", "stands for 1001 variants; at most 1000"),
+    ],
+)
+def test_a_wrong_list_in_a_variant_is_reported(text: str, problem: str) -> None:
+    with pytest.raises(NotationError, match=rf"variant .*{problem}"):
+        plan(SMALL, variants=[text])
+    with pytest.raises(NotationError, match=rf"mine\.yaml: axes\.variant\.0: variant .*{problem}"):
+        plan(SMALL.replace("V, R+V", f'"{text}"'))
+
+
+def test_any_field_of_the_model_may_be_an_axis() -> None:
+    found = plan(
+        "axes: {variant: [V], framework: [torch], mode: [forward], seq_len: [8],\n"
+        "  d_model: [8, 16], layers: [1, 2], feed_forward: [12], heads: [2, 4], norm: [rms]}\n"
+        "model: {kind: encoder, vocabulary: 10, d_model: 32, heads: 1, head_dim: 32}"
+    )
+    sizes = [(c.model.d_model, c.model.heads, c.model.layers) for c in found.cells]
+    assert sizes == list(itertools.product((8, 16), (2, 4), (1, 2)))
+    assert {c.model.feed_forward for c in found.cells} == {12}
+    assert {c.model.norm for c in found.cells} == {"rms"}
+    assert {c.model.head_dim for c in found.cells} == {None}  # d_model / heads
+
+
+def test_axes_of_the_model_are_the_fields_of_a_model() -> None:
+    """A field added to ModelSpec is an axis at once, with its own type and bounds."""
+    assert set(ModelSpec.model_fields) == set(MODEL_AXES) <= set(Axes.model_fields)
+    for axis, problem in {
+        "d_model: [0]": "a number greater than 0",
+        "layers: 2": "a list",
+        "heads: []": "at least one",
+        "norm: [rsm]": "did you mean rms",
+        "bias: [1]": "true or false",
+    }.items():
+        with pytest.raises(NotationError, match=rf"mine\.yaml: axes\.{axis[:4]}.*{problem}"):
+            plan(SMALL.replace("axes: {", f"axes: {{{axis}, "))
+
+
+def test_unused_axes_of_the_model_are_not_in_the_settings_of_a_run() -> None:
+    assert "d_model" not in plan(SMALL).settings.model_dump(mode="json")["axes"]
+    used = plan(SMALL.replace("axes: {", "axes: {d_model: [8], ")).settings
+    assert used.model_dump(mode="json")["axes"]["d_model"] == [8]
+
+
+def test_an_axis_over_d_model_keeps_the_own_heads_of_a_variant_and_of_cross_attention() -> None:
+    found = plan(
+        "axes: {variant: [V, R], framework: [torch], mode: [train], seq_len: [8], d_model: [16]}\n"
+        "model: {kind: encoder_decoder, vocabulary: 10, target_len: 8, d_model: 8, heads: 2,\n"
+        "  head_dim: 4, mixers: {R: {heads: 4, head_dim: 8}}}"
+    )
+    assert [(c.variant, c.model.heads, c.model.head_dim) for c in found.cells] == [
+        ("V", 2, None), ("R", 4, 8),
+    ]  # fmt: skip
+    assert {(c.model.cross_heads, c.model.cross_head_dim) for c in found.cells} == {(2, None)}
+
+
+def test_float16_is_for_cuda() -> None:
+    text = SMALL.replace("seq_len:", "dtype: [float16, float32], seq_len:")
+    on_cpu, on_cuda = plan(text), plan(text, "cuda")
+    assert {cell.dtype for cell in on_cpu.cells} == {"float32"}
+    assert {skip.cell.dtype for skip in on_cpu.skipped} == {"float16"}
+    assert all("float16 is measured on CUDA only" in skip.reason for skip in on_cpu.skipped)
+    assert {cell.dtype for cell in on_cuda.cells} == {"float16", "float32"}
+    assert not on_cuda.skipped
+
+
+def test_every_dtype_has_a_size_and_tolerances() -> None:
+    dtypes = set(get_args(DType))
+    for table in (ceiling.ITEM_BYTES, memory_prediction.ITEM_BYTES, parity.FORWARD_TOLERANCE,
+                  parity.GRADIENT_TOLERANCE):  # fmt: skip
+        assert set(table) == dtypes
+
+
+def test_tables_keep_cells_of_different_widths_apart() -> None:
+    found = plan(
+        "axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [8],\n"
+        "  d_model: [8, 16]}\n"
+        "model: {d_model: 4, heads: 2}"
+    )
+    seconds = {("V", 8): 1.0, ("R", 8): 0.5, ("V", 16): 8.0, ("R", 16): 2.0}
+    records = [
+        Record(
+            id=cell.id, cell=cell, outcome="ok", started="2026-01-01", wall_seconds=1.0,
+            measurements=Measurements(timing=Timing(
+                build_seconds=0, compile_seconds=0, first_step_seconds=0, warmup_steps=0,
+                samples=[seconds[cell.variant, cell.model.d_model]] * 5, clock="test",
+            )),
+        )
+        for cell in found.cells
+    ]  # fmt: skip
+    grid = Grid(records, ["V", "R"])
+    assert grid.settings() == ["d_model=8", "d_model=16"]
+    ratios = {
+        setting: grid.speed_ratio(
+            Key(setting, "R", "torch", "forward", 8), Key(setting, "V", "torch", "forward", 8), "V"
+        )
+        for setting in grid.settings()
+    }
+    assert ratios == {"d_model=8": pytest.approx(2.0), "d_model=16": pytest.approx(4.0)}
+    rounds = [cell.model.d_model for cell in order(found, 0)]
+    assert len([width for width, _ in itertools.groupby(rounds)]) == 2  # compared cells together

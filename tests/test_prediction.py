@@ -22,10 +22,10 @@ from synthbench.measure.memory_prediction import (
     require_memory,
 )
 from synthbench.mixers.base import Mixer, Parameter
-from synthbench.mixers.catalog import register
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.start_values import start_values
 from synthbench.record import PredictedMemory
+from synthbench.run.extensions import register
 from synthbench.suites.cell import Cell, model_of
 from tests.variants import VARIANTS
 

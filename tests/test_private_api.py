@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 import synthbench
 from synthbench.backends import base
-from synthbench.backends.base import Batch, Setting
+from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.jax import private_api as jax_api
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.backends.torch import backend, cpu_matmul, memory
@@ -130,7 +130,9 @@ def test_a_prediction_without_fake_tensors_is_the_declarations_bound(
     }  # fmt: skip
     x = np.zeros((1, 4, model.sizes.d_model), np.float32)
     batch = Batch(x, np.zeros((1, 4), np.int64))
-    plan = memory_prediction.predict(backend, model, Cell(**content), batch)  # type: ignore[arg-type]
+    plan = memory_prediction.predict(
+        cast(Backend, backend), model, Cell.from_flat(**content), batch
+    )
     assert plan.tool == memory_prediction.DECLARATION
 
 
@@ -180,11 +182,11 @@ def test_no_weights_are_kept_without_change_counts(monkeypatch: pytest.MonkeyPat
     wanted = synthbench.apply("R", start, x, framework="torch", form="fused", **sizes)
     with recording_kernels() as kernels:
         synthbench.apply("R", start, x, framework="torch", form="fused", **sizes)
-    assert "weights kept between calls" in kernels
+    assert "cached weights" in kernels
     monkeypatch.setattr(weight_cache, "change_count", lambda x: None)
     with recording_kernels() as kernels:
         found = synthbench.apply("R", start, x, framework="torch", form="fused", **sizes)
-    assert "weights kept between calls" not in kernels
+    assert "cached weights" not in kernels
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
 
 

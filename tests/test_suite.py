@@ -1,8 +1,13 @@
-"""Suite files: what they say, and what is said of the mistakes in them."""
+"""Suite files: what they contain, where they are found, and the messages about mistakes."""
 
 from __future__ import annotations
 
 import contextlib
+import os
+import subprocess
+import sys
+import tarfile
+import zipfile
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -13,8 +18,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from synthbench.errors import NotationError, UnknownNameError
-from synthbench.suites.suite import KEYS, Suite, deep_merge, list_suites, load_suite, parse_suite
+from synthbench.suites.find import list_suites
+from synthbench.suites.suite import KEYS, Suite, deep_merge, load_suite, parse_suite
 
+REPOSITORY = Path(__file__).parents[1]
 BASE = """
 axes: {variant: [V], seq_len: [64]}
 model: {d_model: 8, heads: 2}
@@ -31,7 +38,7 @@ def message(text: str) -> str:
     return str(caught.value)
 
 
-def test_own_suites_are_found_and_serve_both_kinds_of_device() -> None:
+def test_built_in_suites_are_found_and_serve_both_kinds_of_device() -> None:
     assert {"smoke", "seq_scaling"} <= set(list_suites())
     for name in ("smoke", "seq_scaling"):
         loaded = load_suite(name)
@@ -118,6 +125,14 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
             "axes: {variant: [V], seq_len: [4], mode: [trian]}\nmodel: {d_model: 8, heads: 2}",
             ["axes.mode.0: got 'trian'", "'forward' or 'train'", "did you mean train"],
         ),
+        (
+            "axes: {variant: [V], seq_len: [4]}\nmodels: {small: {d_model: 8, head: 2}}",
+            ["models.small.heads: missing", "models.small.head: unknown key. Did you mean heads"],
+        ),
+        (
+            BASE.replace("heads: 2", "heads: 2, mixers: {R: {heads: 2, head_dims: 4}}"),
+            ["model.mixers.R.head_dims: unknown key. Did you mean head_dim", "Known here: heads"],
+        ),
         (BASE + "devices: {gpu: {}}", ["devices.gpu", "Known: cpu, cuda"]),
         (BASE + "devices: {cuda: 3}", ["devices.cuda: expected keys below it, got 3"]),
         (BASE + "devices: [cuda]", ["devices: expected sections cpu and cuda"]),
@@ -129,14 +144,14 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
             BASE + "devices: {cuda: {axes: {seq_len: [a]}}}",
             ["devices.cuda.axes.seq_len.0: got 'a', expected an integer"],
         ),
-        (BASE + "model: {d_model: 9, heads: 3}", ["key 'model' stands twice", "line 4"]),
+        (BASE + "model: {d_model: 9, heads: 3}", ["key 'model' is given twice", "line 4"]),
         ("axes: [", ["not valid YAML"]),
         ("- 1", ["expected keys description, axes", "got a list: [1]"]),
         ("smoke", ["expected keys description, axes", "got a text: 'smoke'"]),
         ("3", ["expected keys description, axes", "got a single value: 3"]),
-        ("a: &a [*a]", ["a.0: this alias holds itself"]),
-        (BASE + "measure: &a {rounds: *a}", ["measure.rounds: this alias holds itself"]),
-        (BASE + "devices: &a {cuda: *a}", ["devices.cuda: this alias holds itself"]),
+        ("a: &a [*a]", ["a.0: circular YAML alias"]),
+        (BASE + "measure: &a {rounds: *a}", ["measure.rounds: circular YAML alias"]),
+        (BASE + "devices: &a {cuda: *a}", ["devices.cuda: circular YAML alias"]),
         (BASE + "2024-01-01: x", ["2024-01-01: unknown key", "Known here: description"]),
         (BASE + "measure: {2024-01-01: 3}", ["measure.2024-01-01: unknown key"]),
         (BASE + "measure: {null: 3}", ["measure.null: unknown key"]),
@@ -145,7 +160,7 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         (BASE + "margin: 2024-13-45", ["not valid YAML", "month must be in 1..12"]),
         (BASE + "margin: !!timestamp x", ["not valid YAML: a number, date or tag"]),
         (BASE + f"margin: {'9' * 5000}", ["not valid YAML", "4300 digits"]),
-        (BASE + "1: x\n'1': y", ["key '1' stands twice", "line 5"]),
+        (BASE + "1: x\n'1': y", ["key '1' is given twice", "line 5"]),
         ("[" * 3000, ["nested too deeply"]),
         (
             "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
@@ -190,7 +205,7 @@ def test_any_file_is_a_suite_or_a_named_mistake(content: Any) -> None:
 
 @given(value=ODD, key=st.sampled_from(["description", "measure", "baseline", "margin", "devices"]))
 @settings(max_examples=200)
-def test_any_value_is_taken_or_named(value: Any, key: str) -> None:
+def test_any_value_is_accepted_or_named(value: Any, key: str) -> None:
     with contextlib.suppress(NotationError):
         loaded = suite(BASE + yaml.safe_dump({key: value}))
         assert loaded.settings("cpu").axes.variant == ("V",)
@@ -199,12 +214,12 @@ def test_any_value_is_taken_or_named(value: Any, key: str) -> None:
 @given(text=st.text(max_size=40) | st.text("&*a[]{}:,-<> \n", max_size=40))
 @example("&a {<<: *a}")
 @example("&a <<: *a")
-def test_any_text_is_no_suite(text: str) -> None:
+def test_any_text_is_refused_with_a_message(text: str) -> None:
     with pytest.raises(NotationError, match=r"mine\.yaml: "):
         suite(text)
 
 
-def test_keys_may_be_merged_as_yaml_has_it() -> None:
+def test_keys_may_be_merged_with_yaml_aliases() -> None:
     loaded = suite(
         "axes: {variant: [V], seq_len: [64]}\nmodel: &model {d_model: 8, heads: 2}\n"
         "devices: {cuda: {model: {<<: *model, heads: 4}}}"
@@ -212,9 +227,14 @@ def test_keys_may_be_merged_as_yaml_has_it() -> None:
     assert loaded.settings("cuda").model.heads == 4
 
 
-def test_a_wrong_entry_is_told_once() -> None:
+def test_a_wrong_entry_is_reported_once() -> None:
     text = "axes: {variant: [V], seq_len: [4, x]}\nmodel: {d_model: 8, heads: 2}"
     assert len(message(text).splitlines()) == 1
+
+
+def test_a_mistake_in_one_of_several_models_is_reported_once() -> None:
+    text = "axes: {variant: [V], seq_len: [4]}\nmodels: {small: {d_model: 8, heads: two}}"
+    assert message(text) == "mine.yaml: models.small.heads: got 'two', expected an integer"
 
 
 def test_unknown_suite_names_near_matches() -> None:
@@ -222,41 +242,79 @@ def test_unknown_suite_names_near_matches() -> None:
         load_suite("smok")
 
 
-def test_missing_suite_file_is_told_as_a_path() -> None:
+def test_a_missing_suite_file_is_reported_by_its_path() -> None:
     with pytest.raises(NotationError, match=r"nowhere/mine\.yaml.*does not exist"):
         load_suite("nowhere/mine.yaml")
 
 
-def test_a_suite_in_the_working_directory_comes_before_the_projects_own(
+def test_a_folder_nearby_never_replaces_a_built_in_suite(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "suites").mkdir()
-    (tmp_path / "suites" / "smoke.yaml").write_text(f"description: my own\n{BASE}")
-    (tmp_path / "elsewhere.yaml").write_text(BASE)
+    for decoy in ("suites/smoke.yaml", "smoke.yaml", "smoke"):
+        (tmp_path / decoy).write_text(f"description: decoy\n{BASE}")
     monkeypatch.chdir(tmp_path)
-    assert load_suite("smoke").description == "my own"
-    assert load_suite("seq_scaling").description
-    assert load_suite("elsewhere.yaml").name == "elsewhere"
+    assert set(list_suites()) == {path.stem for path in (REPOSITORY / "suites").glob("*.yaml")}
+    assert load_suite("smoke").description.startswith("Every variant in both frameworks")
+    for path in ("suites/smoke.yaml", "./smoke.yaml", "./smoke"):
+        assert load_suite(path).description == "decoy"
 
 
-def test_a_file_that_is_no_text_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["mine.yaml", "suites/mine.yaml", "suites/mine.yml"])
+def test_a_bare_name_of_an_own_file_asks_for_its_path(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "suites").mkdir()
+    (tmp_path / file).write_text(BASE)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(NotationError, match="suite 'mine' is not built in") as caught:
+        load_suite("mine")
+    assert str(caught.value).endswith(f"give its path: --suite ./{file}")
+    assert load_suite(f"./{file}").name == "mine"
+
+
+def test_a_wheel_and_a_source_distribution_contain_the_suites(tmp_path: Path) -> None:
+    pytest.importorskip("hatchling", reason="builds distributions")
+    build = [sys.executable, "-m", "hatchling", "build", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=REPOSITORY, check=True, capture_output=True)
+    names = [f"{name}.yaml" for name in list_suites()]
+    (archive,) = tmp_path.glob("*.tar.gz")
+    with tarfile.open(archive) as source:
+        top = archive.name.removesuffix(".tar.gz")
+        for folder in ("suites", "synthbench/suites/files"):
+            assert all(source.getmember(f"{top}/{folder}/{name}").isfile() for name in names)
+    (wheel,) = tmp_path.glob("*.whl")
+    installed, elsewhere = tmp_path / "installed", tmp_path / "elsewhere"
+    with zipfile.ZipFile(wheel) as content:
+        content.extractall(installed)
+    (elsewhere / "suites").mkdir(parents=True)
+    (elsewhere / "suites" / "smoke.yaml").write_text(f"description: decoy\n{BASE}")
+    call = [sys.executable, "-m", "synthbench", "list", "suites"]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    done = subprocess.run(
+        call, cwd=elsewhere, env=environment, check=True, capture_output=True, text=True
+    )
+    listed = [line.split()[0] for line in done.stdout.splitlines() if not line.startswith(" ")]
+    assert listed == ["suite", *list_suites()]
+    assert "decoy" not in done.stdout
+
+
+def test_a_file_that_is_not_text_is_reported(tmp_path: Path) -> None:
     path = tmp_path / "binary.yaml"
     path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(NotationError, match=r"no UTF-8 text .* at byte 0\); save it as UTF-8"):
+    with pytest.raises(NotationError, match=r"not UTF-8 text .* at byte 0\); save it as UTF-8"):
         load_suite(path)
 
 
-def test_what_is_no_file_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_not_a_file_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine").mkdir()
     (tmp_path / "smoke").mkdir()
     for folder in ("mine", tmp_path / "mine"):
-        with pytest.raises(
-            NotationError, match=r"mine' is a folder, and no file; give a YAML file"
-        ):
+        with pytest.raises(NotationError, match=r"mine' is a folder, not a file; give a YAML file"):
             load_suite(folder)
     assert load_suite("smoke").name == "smoke"  # a name comes before a folder
-    with pytest.raises(NotationError, match="no ordinary file"):
+    with pytest.raises(NotationError, match="not a regular file"):
         load_suite("/dev/null")
     for name in ("", "."):
         with pytest.raises(UnknownNameError, match=r"not known\. Known: .*seq_scaling, smoke"):

@@ -36,7 +36,7 @@ UNAVOIDABLE = {
     "mixers/terms.py": "a term is a function in torch, and a pytree of arrays in JAX",
     "memory.py: parameters of plan": "torch runs the step, XLA has analysed the program",
     "microbenchmarks.py: parameters of Operation.__init__": "JAX compiles, and donates an array",
-    "mixers/attention.py: only in jax: mix, plain_if_trained": "JAX knows in the "
+    "mixers/attention.py: only in jax: plain_if_trained": "JAX knows in the "
     "backward pass only that gradients are needed",
     "model.py: parameters of build_mixer": "torch modules are created on a device",
     "module.py: only in torch: from_array, named_tensors": "PyTorch shares memory with NumPy",

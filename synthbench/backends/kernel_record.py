@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 SMALL = 4
+REFERENCE_KERNEL = "reference form"  # where the equations as written are the faster kernel
 
 _recordings: list[dict[str, None]] = []
 _forced = False

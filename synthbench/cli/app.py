@@ -11,6 +11,7 @@ import typer
 
 from synthbench.cli import listing
 from synthbench.cli.export import export
+from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
 from synthbench.cli.plot import plot
@@ -28,6 +29,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(run)
+app.command()(init)
 app.command()(tables)
 app.command()(plot)
 app.command()(inspect)

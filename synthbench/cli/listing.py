@@ -48,17 +48,12 @@ def variants(plugin: Plugin = []) -> None:  # noqa: B006
 
 @app.command()
 def suites() -> None:
-    """List the suites that `run --suite` finds by name."""
-    from synthbench.suites.suite import list_suites, load_suite
+    """The built-in suites: `run --suite` takes their names, or the path of a file of yours."""
+    from synthbench.suites.find import list_suites
+    from synthbench.suites.suite import load_suite
 
-    rows = []
-    for name, path in list_suites().items():
-        try:
-            suite = load_suite(path)
-        except SynthbenchError as error:
-            rows.append((name, "-", f"cannot be read: {error}"))
-        else:
-            rows.append((name, " ".join(suite.devices), suite.description))
+    suites = [load_suite(name) for name in list_suites()]
+    rows = [(suite.name, " ".join(suite.devices), suite.description) for suite in suites]
     print_columns(("suite", "devices", "description"), rows)
 
 

@@ -38,7 +38,7 @@ LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
 
 
 def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
-    """Split at commas outside parentheses and quotes: "V,FD(a=2, b=4)+V" has two entries.
+    """Split at commas outside parentheses, brackets and quotes: "V,FD(a=2, b=4)+V" has two entries.
 
     Raises NotationError with this advice for an empty entry.
     """
@@ -50,8 +50,8 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
                 quoted = "" if character == quoted else quoted
             elif character in "\"'":
                 quoted = character
-            elif character in "()":
-                depth += 1 if character == "(" else -1
+            elif character in "()[]":
+                depth += 1 if character in "([" else -1
             if character == "," and depth <= 0 and not quoted:
                 entries.append(entry.strip())
                 entry = ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -19,19 +19,25 @@ from synthbench.cli.options import (
 )
 from synthbench.cli.output import complain, console
 from synthbench.cli.runs import newest_unfinished
-from synthbench.errors import ResultsError, UnsupportedError
+from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
     from synthbench.run.runner import Summary
+    from synthbench.suites.plan import Plan
 
 # The tables a run prints; the others are files.
 SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
-FAILED = ("crashed", "quarantined")  # what makes a run exit 1: out of memory is a result
+FAILED = (
+    "crashed",
+    "quarantined",
+    "unchecked",
+)  # what makes a run exit 1: out of memory is a result
 
 
 def run(
     suite: Annotated[
-        str, typer.Option("--suite", metavar="NAME|FILE", help="A suite's name, or a YAML file.")
+        str,
+        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
     ],
     device: Annotated[
         str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
@@ -42,7 +48,8 @@ def run(
         typer.Option(
             "--variants",
             metavar='"V,FR(rank=32)+V"',
-            help="These variants in place of the suite's, by comma. Repeatable.",
+            help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
+            "Repeatable.",
             show_default=False,
         ),
     ] = [],  # noqa: B006
@@ -72,11 +79,29 @@ def run(
             "suite and device.",
         ),
     ] = False,
+    retry: Annotated[
+        list[str],
+        typer.Option(
+            "--retry",
+            metavar="unchecked,disturbed",
+            help="With --resume, measure cells with these outcomes again, by comma; disturbed: "
+            "cells with warnings. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     force: Annotated[
         bool,
         typer.Option(
             "--force",
             help="Run also the cells that are predicted to need more memory than there is.",
+        ),
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Measure and write nothing: print the cells, what is skipped and why, and how "
+            "long the run will take.",
         ),
     ] = False,
     executor: Annotated[
@@ -105,6 +130,7 @@ def run(
     for module in plugin:
         load_plugin(module)
     chosen = EXECUTOR_REGISTRY.find(executor)()
+    outcomes = _outcomes(retry, resume)
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
@@ -119,6 +145,9 @@ def run(
     if not plan.cells:
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")
+    if dry_run:
+        _print_dry_run(plan, results, resume)
+        return
     if out is None and resume:
         out = newest_unfinished(plan.suite, where, results)
     elif out is None:
@@ -136,6 +165,7 @@ def run(
         plugins=plugin,
         observer=make_observer(),
         executor=chosen,
+        retry=outcomes,
     )
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
@@ -149,6 +179,32 @@ def run(
         _tell_kept(summary, shlex.join(again))
         raise typer.Exit(130)
     raise typer.Exit(_conclude(summary))
+
+
+def _outcomes(retry: list[str], resume: bool) -> list[str]:
+    """The outcomes of --retry; raises UnknownNameError or NotationError for a wrong call."""
+    from synthbench.record import Outcome
+    from synthbench.run.runner import DISTURBED
+
+    known = [*get_args(Outcome), DISTURBED]
+    found = split_list(retry, "write --retry unchecked,disturbed")
+    for name in found:
+        if name not in known:
+            raise UnknownNameError("outcome", name, known)
+    if found and not resume:
+        raise NotationError("--retry measures cells of an existing run again; add --resume")
+    return found
+
+
+def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
+    """Print what the run of a plan would measure, and how long it would take."""
+    from synthbench.cli.dry_run import dry_run_lines
+    from synthbench.run.estimate import estimate
+
+    if resume:
+        raise NotationError("--dry-run shows the whole plan of a suite; leave --resume out")
+    for line in dry_run_lines(plan, estimate(plan, results), console().width):
+        typer.echo(line)
 
 
 def _tell_kept(summary: Summary, again: str) -> None:

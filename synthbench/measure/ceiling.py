@@ -20,7 +20,7 @@ from synthbench.record import Ceiling
 # Side of the square matrices, and bytes of the copied array: far larger than any cache.
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
-ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float64": 8}
+ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
 REPETITIONS = 10  # at most, per size
 SECONDS = 0.6  # at most, per size and for the copy; there is at least one repetition

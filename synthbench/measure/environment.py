@@ -29,6 +29,8 @@ VARIABLES = (
     "LD_PRELOAD",
 )  # fmt: skip
 CPUS = Path("/sys/devices/system/cpu")
+CGROUPS = Path("/sys/fs/cgroup")
+OWN_CGROUP = Path("/proc/self/cgroup")
 ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or of the installed packages
 
 
@@ -126,11 +128,34 @@ def total_memory() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that can be allocated now without swapping."""
+    """Bytes that can be allocated now without swapping, within the limit of a container."""
+    available = total_memory()
     for line in (_read("/proc/meminfo") or "").splitlines():
         if line.startswith("MemAvailable"):
-            return int(line.split()[1]) * 1024
-    return total_memory()
+            available = int(line.split()[1]) * 1024
+    left = container_memory_left()
+    return available if left is None else min(available, left)
+
+
+def container_memory_left(root: Path = CGROUPS, own: Path = OWN_CGROUP) -> int | None:
+    """Bytes left below the memory limit of this process's control group; None without a limit.
+
+    Reads version 2 of control groups: memory.max and memory.current of the group and of every
+    group above it. File pages that the kernel can drop do not count as used.
+    """
+    lines = (_read(own) or "").splitlines()
+    path = next((line[3:] for line in lines if line.startswith("0::")), "/")
+    folder = root / path.strip("/")
+    found: list[int] = []
+    for group in (folder, *folder.parents):
+        limit, used = _read(group / "memory.max"), _read(group / "memory.current")
+        if limit and used and limit.isdigit() and used.isdigit():
+            stat = dict(line.split() for line in (_read(group / "memory.stat") or "").splitlines())
+            droppable = int(stat.get("inactive_file", 0))
+            found.append(max(0, int(limit) - int(used) + droppable))
+        if group == root:
+            break
+    return min(found, default=None)
 
 
 SOURCES = ("--", ".", ":(exclude)results")

@@ -13,6 +13,7 @@ SHARE_OF_AVAILABLE = 0.9
 # about twenty threads on two cores, which reserve 1.1 GB.
 RESERVED = 2**30
 RESERVED_PER_CORE = 256 * 2**20
+LARGEST_LIMIT = 2**62  # that setrlimit takes on every system
 
 
 def limit_memory(memory_bytes: int | None, cores: int) -> int | None:
@@ -24,11 +25,15 @@ def limit_memory(memory_bytes: int | None, cores: int) -> int | None:
     current = _address_space()
     if current is None:
         return None
-    allowed = memory_bytes or int(available_memory() * SHARE_OF_AVAILABLE)
-    wanted = current + allowed + RESERVED + cores * RESERVED_PER_CORE
+    allowed = memory_bytes
+    if allowed is None:
+        allowed = int(available_memory() * SHARE_OF_AVAILABLE)
+    reserved = current + RESERVED + cores * RESERVED_PER_CORE
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
+    highest = LARGEST_LIMIT if hard == resource.RLIM_INFINITY else hard
+    wanted = min(reserved + allowed, highest)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
-    return allowed
+    return max(0, min(allowed, highest - reserved))
 
 
 def raise_memory_limit(more_bytes: int) -> None:
@@ -36,7 +41,7 @@ def raise_memory_limit(more_bytes: int) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         return
-    wanted = soft + more_bytes
+    wanted = min(soft + more_bytes, LARGEST_LIMIT)
     if hard != resource.RLIM_INFINITY:
         wanted = min(wanted, hard)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))

@@ -19,7 +19,7 @@ from synthbench.suites.cell import Cell
 MARGIN = 0.10
 MOMENTS = 2  # of Adam, per parameter
 DECLARATION = "declaration, a lower bound"  # the tool that always works
-ITEM_BYTES = {"bfloat16": 2, "float32": 4, "float64": 8}
+ITEM_BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8}
 
 
 class TooLargeError(SynthbenchError):

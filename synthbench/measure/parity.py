@@ -33,11 +33,12 @@ from synthbench.models.training import cross_entropy
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell
 
-# Outputs, relative to the largest value: rounding errors of float32 and float64, and the eight bits
-# of bfloat16. Gradients: float64 is limited by the central difference; in bfloat16, rounding can
-# switch a relu near zero on or off.
-FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2}
-GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25}
+# Outputs, relative to the largest value: rounding errors of float32 and float64, and the eight and
+# eleven bits of bfloat16 and float16. Gradients: float64 is limited by the central difference; in
+# the types of LOW_PRECISION, rounding can switch a relu near zero on or off.
+FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2, "float16": 1e-2}
+GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25, "float16": 0.15}
+LOW_PRECISION = ("bfloat16", "float16")
 DIFFERENCE = 1e-6
 
 
@@ -129,14 +130,15 @@ def errors(
 ) -> tuple[float, float]:
     """(forward, gradient) errors against the NumPy reference.
 
-    bfloat16 gradients are compared as a whole with the float32 gradients of the same framework,
-    which are compared with the reference: along one direction, few bits are not conclusive.
+    Gradients of LOW_PRECISION are compared as a whole with the float32 gradients of the same
+    framework, which are compared with the reference: along one direction, few bits are not
+    conclusive.
     """
     got = backend.gradients(model, start, setting, batch)
     want = reference_outputs(model, start, batch)
     alone = backend.outputs(model, start, setting, batch)  # may take other kernels
     forward = max(relative_error(outputs, want) for outputs in (got.outputs, alone))
-    if setting.dtype != "bfloat16":
+    if setting.dtype not in LOW_PRECISION:
         return forward, gradient_error(model, start, batch, got)
     wide = backend.gradients(model, start, replace(setting, dtype="float32"), batch)
     exact = gradient_error(model, start, batch, wide)

@@ -1,4 +1,4 @@
-"""Synthetic attention: the frame that holds every attention variant, dot product included.
+"""Synthetic attention: the frame of every attention variant, including dot product.
 
     S = sum_n  w[n,h] * S_n(X)         logits, [B or 1, H, L, L]
     S = mask(S)                        padding and causal, after mixing, before softmax
@@ -34,7 +34,7 @@ class Attention(Mixer):
     source: ClassVar[str] = "Tay et al. 2021 (arXiv 2005.00743), section 3.2, eq. 8"
 
     components: tuple[Component, ...] = ()
-    mixing: str = "softmax"  # softmax: a weight a head; layer: a weight a layer; sum: no weights
+    mixing: str = "softmax"  # softmax: one weight per head; layer: one per layer; sum: no weights
     bias: bool = False
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Attention(Mixer):
                 f"{twice} stands twice in the mixture {shorten_list(names, '+')}; "
                 "a component may stand once, since its name prefixes its parameters"
             )
-        if len(self.components) == 1:  # no weights, so no way of mixing
+        if len(self.components) == 1:  # without weights there is no mixing
             object.__setattr__(self, "mixing", "softmax")
 
     def check(self, sizes: Sizes, *, causal: bool = False) -> None:
@@ -83,7 +83,7 @@ class Attention(Mixer):
 
     @property
     def weighted(self) -> bool:
-        """Whether alpha exists: two components or more, and mixing is not `sum`."""
+        """Whether alpha exists: at least two components, and mixing is not `sum`."""
         return len(self.components) > 1 and self.mixing != "sum"
 
     @property
@@ -166,7 +166,7 @@ def mix(logits: list[Array], alpha: Array | None) -> Array:
 
 
 def attention_mask(seq_len: int, padding_mask: Array | None, causal: bool) -> Array | None:
-    """[B or 1, 1, L or 1, L], True where query l may see key m; None where all is seen."""
+    """[B or 1, 1, L or 1, L], True where query l may see key m; None if every key is seen."""
     mask = None
     if causal:
         mask = np.tri(seq_len, dtype=bool)[None, None]
@@ -196,7 +196,7 @@ def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
 
 
 def add_bias(x: Array, bias: Array | None) -> Array:
-    """x + bias, or x where there is none."""
+    """x + bias, or x without a bias."""
     return x if bias is None else x + bias
 
 

@@ -1,4 +1,4 @@
-"""What a mixer is, with no framework imported: declared parameters, cost, reference.
+"""What a mixer is, without a framework: its declared parameters, cost and reference.
 
 Shape legend, here and in every mixer: B batch, L length of this batch, N `max_len`, d `d_model`,
 H heads, k `head_dim`, r rank, K width of a kernel. Einsum letters follow it: b l m d h k n r,
@@ -26,7 +26,7 @@ Initializer = Callable[[np.random.Generator, tuple[int, ...]], Array]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A declared parameter: its shape, how its start value is drawn, whether it is trained."""
+    """A declared parameter: its shape, its start value, and whether it is trained."""
 
     shape: tuple[int, ...]
     init: Initializer
@@ -69,14 +69,14 @@ class Mixer:
 
     A subclass is a frozen dataclass whose fields are the options of its notation, each with a
     default. It sets `name`, defines `parameters`, and at least one of `torch` and `jax`.
-    `reference` and `flops` are optional: they buy the parity check and the formula column.
+    `reference` and `flops` are optional: they enable the parity check and the formula column.
     """
 
     name: ClassVar[str]
     label: ClassVar[str | None] = None
     equation: ClassVar[str] = ""
     source: ClassVar[str] = ""
-    # The share of `flops` that an exact implementation cannot do without: none is faster.
+    # The share of `flops` that every exact implementation needs.
     needed_share: ClassVar[float] = 1.0
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
@@ -84,10 +84,10 @@ class Mixer:
         raise NotImplementedError(f"{type(self).__name__} declares no parameters()")
 
     def check(self, sizes: Sizes, *, causal: bool = False) -> None:
-        """Raise ShapeError or UnsupportedError where this mixer cannot be built or run so."""
+        """Raise ShapeError or UnsupportedError if this mixer cannot be built or run like this."""
 
     def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-        """FLOPs of one forward pass at [batch, seq_len]; None where no formula is given."""
+        """FLOPs of one forward pass at [batch, seq_len]; None without a formula."""
         return None
 
     def reference(
@@ -111,15 +111,15 @@ class Mixer:
         padding_mask: Array | None = None,
         causal: bool = False,
     ) -> Array:
-        """What a position weighs each of the things it sums: [B or 1, H, L or 1, things], NumPy.
+        """The weight of each item that a position sums: [B or 1, H, L or 1, items], in NumPy.
 
-        Raises UnsupportedError for a mixer that weighs nothing.
+        Raises UnsupportedError for a mixer without weights.
         """
         raise UnsupportedError(f"{self.name} has no weights over positions to look at")
 
     @property
     def has_reference(self) -> bool:
-        """Whether a NumPy reference is given, so that parity can be checked against it."""
+        """Whether there is a NumPy reference to check parity against."""
         return type(self).reference is not Mixer.reference
 
     def torch(self, sizes: Sizes) -> Any:

@@ -44,7 +44,7 @@ MIXERS: dict[str, type[Mixer]] = {
 
 CATALOG: dict[str, type[Mixer] | type[Component]] = {**COMPONENTS, **MIXERS}
 
-# The names that papers print, accepted beside labels and names.
+# Names used in papers, accepted in addition to labels and names.
 ALIASES: dict[str, str] = {
     "Linformer": "linformer",
     "LightConv": "light_conv",
@@ -76,7 +76,7 @@ SHOWCASE: list[str] = [
     "dynamic_conv",
 ]
 
-# Parameters of the frame around components: their names cannot be prefixes too.
+# Parameters of the frame around components; a component cannot have one of these names.
 FRAME_PARAMETERS = ("value", "output", "alpha", "position_bias")
 
 
@@ -142,19 +142,3 @@ def plugins() -> dict[str, type[Mixer] | type[Component]]:
 def find(name: str) -> type[Mixer] | type[Component]:
     """The class of a name or label; raises UnknownNameError with near matches."""
     return registry.find(name, REGISTRIES, "mixer")
-
-
-def register(cls: type[Any]) -> type[Any]:
-    """Add a mixer or a component and return it; the same class again replaces itself.
-
-    Raises NotationError where the class does not fulfil its protocol or its name is taken.
-    """
-    return registry.register(cls, REGISTRIES)
-
-
-def load_plugin(module_name: str) -> list[type[Any]]:
-    """Import a module and register every mixer and component it defines.
-
-    Raises SynthbenchError where it cannot be imported or defines neither.
-    """
-    return registry.load_plugin(module_name, REGISTRIES)

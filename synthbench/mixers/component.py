@@ -34,14 +34,14 @@ class Component:
         raise NotImplementedError(f"{type(self).__name__} declares no parameters()")
 
     def biases(self, sizes: Sizes) -> dict[str, tuple[int, ...]]:
-        """Output shape of each projection that gets a bias where the mixture says `bias`."""
+        """Output shape of each projection that gets a bias if the mixture has `bias`."""
         return {}
 
     def check(self, sizes: Sizes, siblings: tuple[Component, ...]) -> None:
-        """Raise ShapeError or NotationError where this component does not fit."""
+        """Raise ShapeError or NotationError if this component does not fit."""
 
     def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-        """FLOPs of the logits alone, without value and output; None where there is no formula."""
+        """FLOPs of the logits alone, without value and output; None without a formula."""
         return None
 
     def reference(
@@ -83,12 +83,12 @@ class Component:
 
     @property
     def has_reference(self) -> bool:
-        """Whether a NumPy reference is given, so that parity can be checked against it."""
+        """Whether there is a NumPy reference to check parity against."""
         return type(self).reference is not Component.reference
 
 
 def component_parameters(component: Component, sizes: Sizes, *, bias: bool) -> dict[str, Parameter]:
-    """What a component declares, and its biases where the mixture has them.
+    """What a component declares, and its biases if the mixture has them.
 
     Raises NotationError where a name lacks the component's prefix, or a bias has no projection.
     """

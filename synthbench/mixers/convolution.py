@@ -1,4 +1,4 @@
-"""Convolution along length as every mixer here means it: y[t] = sum_j w[j] x[t - P + j]."""
+"""Convolution along length, the same for every mixer: y[t] = sum_j w[j] x[t - P + j]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a mixer declares, asked for with checks: a plug-in may answer anything."""
+"""The declarations of a mixer, with checks, since a plug-in may return anything."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Declares(Protocol):
         """Declare every parameter by name."""
 
     def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-        """FLOPs at [batch, seq_len]; None where no formula is given."""
+        """FLOPs at [batch, seq_len]; None without a formula."""
 
 
 def sizes_for(
@@ -33,7 +33,7 @@ def sizes_for(
     causal: bool = False,
     head_dim_known: bool = True,
 ) -> Sizes:
-    """`of`, and checked by the mixer; a `head_dim` is asked for only where it would help.
+    """`Sizes.of`, checked by the mixer; the message suggests `head_dim` only if that would help.
 
     `head_dim_known` says that the caller could give one. Raises what the mixer's `check` does.
     """
@@ -49,7 +49,7 @@ def sizes_for(
 
 
 def check_mixer(mixer: Mixer, sizes: Sizes, *, causal: bool = False) -> None:
-    """Raise what a mixer's `check` has against these sizes, or SynthbenchError where it fails."""
+    """Call a mixer's `check`: raises what it raises, or SynthbenchError if it fails."""
     with attribute_plugin_errors(type(mixer), "check"):
         mixer.check(sizes, causal=causal)
 
@@ -63,7 +63,7 @@ def _passes(mixer: Mixer, sizes: Sizes) -> bool:
 
 
 def declared_parameters_of(owner: Declares, sizes: Sizes) -> dict[str, Parameter]:
-    """What `owner.parameters` declares; NotationError where that is not {name: Parameter}."""
+    """The result of `owner.parameters`; raises NotationError if it is not {name: Parameter}."""
     with attribute_plugin_errors(type(owner), "parameters"):
         declared: Any = owner.parameters(sizes)
     name = type(owner).__name__
@@ -82,12 +82,12 @@ def declared_parameters_of(owner: Declares, sizes: Sizes) -> dict[str, Parameter
 
 
 def flops_of(owner: Declares, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-    """What `owner.flops` counts; NotationError where that is neither an integer nor None."""
+    """The result of `owner.flops`; raises NotationError if it is neither an integer nor None."""
     with attribute_plugin_errors(type(owner), "flops"):
         flops: Any = owner.flops(sizes, batch=batch, seq_len=seq_len)
     if flops is None:
         return None
-    if isinstance(flops, float) and flops.is_integer():  # as a division by 2 or so makes them
+    if isinstance(flops, float) and flops.is_integer():  # such as the result of a division
         return int(flops)
     try:
         return operator.index(flops)

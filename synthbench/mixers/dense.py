@@ -20,9 +20,9 @@ from synthbench.mixers.validation import require_choice
 class Dense(Component):
     """S = relu(X hidden) logits.
 
-    `sharing`: per_head, one map k -> N a head; heads, one for all heads (the authors' Mesh and LRA
-    code); full, maps d -> d -> N a head. `tie_query`: V's query projection, before scaling, is the
-    hidden map (the authors' Mesh code); needs V in the mixture.
+    `sharing`: per_head, one map k -> N per head; heads, one for all heads (the authors' Mesh and
+    LRA code); full, maps d -> d -> N per head. `tie_query`: V's query projection, before scaling,
+    is the hidden map (the authors' Mesh code); needs V in the mixture.
     """
 
     name: ClassVar[str] = "dense"
@@ -49,7 +49,7 @@ class Dense(Component):
             )
 
     def width(self, sizes: Sizes) -> int:
-        """Hidden channels of a head: k, or d where sharing is `full`."""
+        """Hidden channels of a head: k, or d if sharing is `full`."""
         return sizes.d_model if self.sharing == "full" else sizes.head_dim
 
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:

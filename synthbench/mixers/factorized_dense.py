@@ -21,7 +21,7 @@ from synthbench.mixers.validation import (
     shorten_list,
 )
 
-LARGEST_SEARCHED = 10**12  # a length whose factors are found at once
+LARGEST_SEARCHED = 10**12  # factors of a larger length take too long to find
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class FactorizedDense(Component):
         require_choice(self.name, "hidden", self.hidden, ("shared", "separate"))
 
     def factors(self, sizes: Sizes) -> tuple[int, int]:
-        """(a, b) with a b = N; raises ShapeError where the options do not multiply to N."""
+        """(a, b) with a b = N; raises ShapeError if the options do not multiply to N."""
         N = sizes.max_len
         a, b = self.a, self.b
         if a is None and b is None:

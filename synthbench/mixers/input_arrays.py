@@ -1,4 +1,4 @@
-"""Arrays and types as people give them, read into what every framework takes."""
+"""Arrays and types given by users, converted to what every framework accepts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,39 @@ import numpy as np
 
 from synthbench.errors import NotationError, ShapeError, UnknownNameError, quote
 from synthbench.mixers.base import Array
+from synthbench.mixers.sizes import Sizes
 
 DTYPES = ("float32", "bfloat16", "float64")
 
 
+def framework_array(value: Any) -> str | None:
+    """torch for a torch.Tensor, jax for a traced JAX array, None for anything else.
+
+    Told by the names of its classes, so that neither framework is imported.
+    """
+    for cls in type(value).__mro__:
+        package = cls.__module__.partition(".")[0]
+        if (package, cls.__name__) in (("torch", "Tensor"), ("jax", "Tracer")):
+            return package
+    return None
+
+
+def require_input(shape: tuple[int, ...], mask_shape: tuple[int, ...] | None, sizes: Sizes) -> None:
+    """Raise ShapeError unless x is [B,L,d] with L up to max_len, and the mask [B,L]."""
+    if len(shape) != 3 or shape[2] != sizes.d_model:
+        raise ShapeError(
+            f"x has shape {tuple(shape)}; expected [batch, length, d_model] with d_model "
+            f"{sizes.d_model}"
+        )
+    sizes.require_length(shape[1])
+    if mask_shape is not None and tuple(mask_shape) != tuple(shape[:2]):
+        raise ShapeError(
+            f"padding_mask has shape {tuple(mask_shape)}; expected [B, L] = {tuple(shape[:2])}"
+        )
+
+
 def dtype_name(dtype: Any) -> str:
-    """The name of a type given by name, or as NumPy, PyTorch or JAX write it."""
+    """The name of a type that is given by name or as a type of NumPy, PyTorch or JAX."""
     name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     name = name if isinstance(name, str) else quote(dtype).removeprefix("torch.")
     name = dtype if isinstance(dtype, str) else name
@@ -24,7 +51,7 @@ def dtype_name(dtype: Any) -> str:
 
 
 def named_numbers(parameters: Any) -> dict[str, Array]:
-    """Parameters by name, each as `numbers` reads it."""
+    """Parameters by name, each converted by `numbers`."""
     if not isinstance(parameters, Mapping) or not all(isinstance(n, str) for n in parameters):
         raise NotationError(
             f"parameters is {quote(parameters)}; give a mapping, parameter name -> array, as "
@@ -34,7 +61,7 @@ def named_numbers(parameters: Any) -> dict[str, Array]:
 
 
 def numbers(what: str, values: Any) -> Array:
-    """`values` as an array of real numbers that every framework takes: float32 or float64."""
+    """`values` as an array of real numbers that every framework accepts: float32 or float64."""
     try:
         array = np.asarray(values)
     except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors with gradients

@@ -35,14 +35,14 @@ class GatedConvolution(Mixer):
         require_choice(self.name, "layout", self.layout, ("paper", "mesh"))
 
     def groups(self, sizes: Sizes) -> int:
-        """How many kernels differ: one a group of channels (`heads` groups), or one a channel."""
+        """The number of kernels: one per group of channels (`heads` groups), or one per channel."""
         return sizes.d_model if self.layout == "mesh" else sizes.heads
 
     def check(self, sizes: Sizes, *, causal: bool = False) -> None:
         require_divisible(sizes.d_model, self.groups(sizes))
 
     def kernel_parameters(self, sizes: Sizes) -> dict[str, Parameter]:
-        """Declare what makes the kernels."""
+        """Declare the parameters of the kernels."""
         raise NotImplementedError
 
     def kernel(self, p: Tensors, u: Array) -> Array:
@@ -108,7 +108,7 @@ class GatedConvolution(Mixer):
 
 @dataclass(frozen=True)
 class LightConv(GatedConvolution):
-    """One kernel a head, the same at every position."""
+    """One kernel per head, the same at every position."""
 
     name: ClassVar[str] = "light_conv"
     equation: ClassVar[str] = (

@@ -26,7 +26,7 @@ class Linformer(Mixer):
         "K' = key_projection[:L]^T X key, V' = value_projection[:L]^T X value"
     )
     source: ClassVar[str] = "Wang et al. 2020 (arXiv 2006.04768), eq. 7"
-    # Compressed before they are projected, keys and values need no projection of all positions.
+    # If keys and values are compressed before they are projected, only r positions are projected.
     needed_share: ClassVar[float] = 0.5
 
     rank: int = 32

@@ -1,4 +1,4 @@
-"""Variants in notation, `FR(rank=32)+V`, read and written in this one place.
+"""The notation of variants, like `FR(rank=32)+V`: the only place that reads and writes it.
 
     variant := sum | "(" sum ")" "(" options ")"        options of the whole mixture
     sum     := term { "+" term }
@@ -119,7 +119,7 @@ class _Parser:
         )
 
     def unexpected(self, expected: str) -> NotationError:
-        """The error that the next token is not what it should be."""
+        """The error for a next token that is not allowed here."""
         got = self.tokens[self.next][1] or "the end"
         return self.error(f"expected {expected}, got {quote(got)}")
 
@@ -229,7 +229,7 @@ class _Parser:
     def number(self, text: str) -> int | float:
         try:
             value = int(text) if re.fullmatch(r"-?\d+", text) else float(text)
-        except ValueError:  # more digits than Python reads
+        except ValueError:  # more digits than Python converts
             raise self.error(f"a number of {len(text)} digits is too long") from None
         if isinstance(value, float) and not math.isfinite(value):
             raise self.error(f"{quote(text)} is no finite number")
@@ -256,7 +256,7 @@ class _Parser:
 
 
 def _resolved(value: Any, field: dataclasses.Field[Any]) -> Any:
-    """A value as its option means it: a bare `none` is None where the option may be None."""
+    """The value of an option: a bare `none` is None if the option may be None."""
     if not isinstance(value, _Word):
         return value
     may_be_none = field.default is None or re.search(r"\b(None|Optional)\b", str(field.type))

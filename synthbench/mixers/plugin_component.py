@@ -1,4 +1,4 @@
-"""Components from outside, with the functions that one framework runs for them."""
+"""Plug-in components, with their functions in one framework."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FRAMEWORKS = {"torch": "PyTorch", "jax": "JAX"}
 
 @dataclass(frozen=True)
 class PluginComponent(Component):
-    """A component from outside in one framework: its functions, made for the sizes of a mixer."""
+    """A plug-in component in one framework: its functions for the sizes of a mixer."""
 
     component: Component
     framework: str
@@ -29,12 +29,12 @@ class PluginComponent(Component):
 
     @property
     def name(self) -> str:  # type: ignore[override]
-        """A name that no built-in component has: code that knows those by name leaves it alone."""
+        """A name that no built-in component has, so that code for built-in names ignores it."""
         return f"plug-in {self.component.name}"
 
     @property
     def whole_kernel(self) -> str:
-        """What is recorded where the fused form cannot make the logits part by part."""
+        """The kernel to record if the fused form computes all logits at once."""
         return f"{self.component.name}: all logits at once"
 
     def make_logits(self, p: Any, x: Any, padding_mask: Any, causal: bool) -> Any:
@@ -72,13 +72,13 @@ class PluginComponent(Component):
         return made
 
     def own(self, p: dict[str, Any]) -> dict[str, Any]:
-        """This component's parameters of all those of the mixture."""
+        """This component's part of the mixture's parameters."""
         prefix = f"{self.component.name}."
         return {name: value for name, value in p.items() if name.startswith(prefix)}
 
 
 def with_functions(mixer: Attention, sizes: Sizes, framework: str) -> Attention:
-    """A mixture whose components from outside hold their functions in one framework.
+    """A mixture whose plug-in components have their functions in one framework.
 
     Raises UnsupportedError where a component has none in this framework.
     """

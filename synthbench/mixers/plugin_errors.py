@@ -1,4 +1,4 @@
-"""Methods of mixers that others wrote, called so that what fails in them is named as theirs."""
+"""Errors inside a plug-in's methods, reported as errors of that plug-in."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ OWN = "synthbench."
 
 @contextlib.contextmanager
 def attribute_plugin_errors(cls: type, method: str) -> Iterator[None]:
-    """Turn what a plug-in's method raises into a SynthbenchError that says whose it is, and where.
+    """Turn an error of a plug-in's method into a SynthbenchError that names class, file and line.
 
-    Running out of memory, and whatever the project's own mixers raise, stays what it is.
+    Out-of-memory errors, and errors of the built-in mixers, are not changed.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""R and Fix: random synthesizer (section 3.1.2), logits that depend on no token."""
+"""R and Fix: random synthesizer (section 3.1.2), logits that do not depend on the tokens."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class Sizes:
 
     @classmethod
     def of(cls, *, d_model: int, heads: int, max_len: int, head_dim: int | None = None) -> Sizes:
-        """Fill in `head_dim` = d_model / heads where it is not given.
+        """Fill in `head_dim` = d_model / heads if it is not given.
 
         Raises ShapeError for a size that is not an integer of at least 1, or heads that do not
         divide d_model.
@@ -54,7 +54,7 @@ class Sizes:
 
 
 def require_divisible(d_model: int, heads: int, or_else: str = "") -> None:
-    """Raise ShapeError, naming the counts that would do, unless heads divide d_model."""
+    """Raise ShapeError, with the counts that are possible, unless heads divide d_model."""
     if d_model % heads:
         raise ShapeError(
             f"d_model {d_model} is not divisible by heads {heads}; "

@@ -11,7 +11,7 @@ from synthbench.errors import NotationError, ShapeError, quote
 
 MOST_LISTED = 12
 LARGEST = 2**63 - 1  # the longest axis that any framework can index
-LARGEST_TRIED = 10_000  # a divisor above it is listed only as the partner of one below
+LARGEST_TRIED = 10_000  # a larger divisor is found only together with a smaller one
 
 
 def require_integer(name: str, value: Any, least: int = 1) -> int:
@@ -42,13 +42,13 @@ def factor_pairs(number: int) -> list[tuple[int, int]]:
 
 
 def divisors(number: int) -> list[int]:
-    """What divides a number, in order, as far as `factor_pairs` finds it."""
+    """The divisors of a number, in order, that `factor_pairs` finds."""
     pairs = factor_pairs(number)
     return sorted({factor for pair in pairs for factor in pair})
 
 
 def shorten_list(values: Sequence[Any], between: str = ", ") -> str:
-    """Values side by side, the middle of a long list left out."""
+    """Values joined to one text, without the middle of a long list."""
     if len(values) > MOST_LISTED:
         values = [*values[: MOST_LISTED - 1], "...", values[-1]]
     return between.join(map(str, values))

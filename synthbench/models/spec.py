@@ -27,50 +27,64 @@ class ModelSpec(BaseModel):
         "mixer",
         description="The bare `mixer`, or a stack around it: `encoder`, `decoder` (causal), "
         "`classifier`, `encoder_decoder`.",
-        examples=["encoder"],
+        examples=["encoder", "decoder"],
     )
-    d_model: PositiveInt = Field(description="Channels of each position.", examples=[512])
-    heads: PositiveInt = Field(description="Heads of the mixer.", examples=[8])
+    d_model: PositiveInt = Field(description="Channels of each position.", examples=[512, 1024])
+    heads: PositiveInt = Field(description="Heads of the mixer.", examples=[8, 16])
     head_dim: PositiveInt | None = Field(
-        None, description="Channels of each head; null: d_model / heads.", examples=[128]
+        None,
+        description="Channels of each head; null: d_model / heads.",
+        examples=[128, 64],
     )
     max_len: PositiveInt = Field(
-        description="Length that length-dependent parameters are made for.", examples=[512]
+        description="Length that length-dependent parameters are made for.", examples=[512, 1024]
     )
-    layers: PositiveInt = Field(1, description="Blocks of each stack.", examples=[6])
+    layers: PositiveInt = Field(1, description="Blocks of each stack.", examples=[6, 12])
     feed_forward: PositiveInt | None = Field(
-        None, description="Hidden channels of the feed-forward; null: 4 d_model.", examples=[2048]
+        None,
+        description="Hidden channels of the feed-forward; null: 4 d_model.",
+        examples=[2048, 4096],
     )
     vocabulary: PositiveInt | None = Field(
-        None, description="Tokens of the embedding; required for a stack.", examples=[32000]
+        None,
+        description="Tokens of the embedding; required for a stack.",
+        examples=[32000, 64000],
     )
     norm: NormKind = Field(
         "layer",
         description="`layer` (Ba et al. 2016: scale and bias) or `rms` (Zhang and Sennrich 2019: "
         "scale).",
-        examples=["rms"],
+        examples=["rms", "layer"],
     )
     positions: PositionKind = Field(
         "learned",
         description="`learned` [N,d]; `sinusoidal` (Vaswani et al. 2017, no parameters); "
         "`relative`: a bias of the attention logits by distance (Raffel et al. 2020), shared by "
         "the layers of a stack.",
-        examples=["relative"],
+        examples=["relative", "learned"],
     )
-    bias: bool = Field(True, description="Whether the feed-forward has biases.", examples=[False])
+    bias: bool = Field(
+        True, description="Whether the feed-forward has biases.", examples=[False, True]
+    )
     cross_heads: PositiveInt | None = Field(
         None,
         description="Heads of cross-attention in an `encoder_decoder`; null: the model's heads.",
-        examples=[12],
+        examples=[12, 16],
     )
     cross_head_dim: PositiveInt | None = Field(
-        None, description="Channels of each of them; null: d_model / cross_heads.", examples=[64]
+        None,
+        description="Channels of each of them; null: d_model / cross_heads.",
+        examples=[64, 128],
     )
     target_len: PositiveInt | None = Field(
-        None, description="Tokens of the target; required for `encoder_decoder`.", examples=[114]
+        None,
+        description="Tokens of the target; required for `encoder_decoder`.",
+        examples=[114, 228],
     )
     labels: PositiveInt | None = Field(
-        None, description="Classes; required for `classifier`.", examples=[4]
+        None,
+        description="Classes; required for `classifier`.",
+        examples=[4, 8],
     )
 
     @property

@@ -60,6 +60,7 @@ class Suites:
                     "could not be told apart; give one at a time"
                 )
             plans[path] = plan_suite(suite, device, frameworks)
+            self.notes += plans[path].notes
         return plans
 
     def pytest_collect_file(self, file_path: Path, parent: pytest.Collector) -> Any:

@@ -28,6 +28,7 @@ def measure_ceilings(
     for framework, dtype, device in wanted:
         if framework not in hosts or (framework, dtype, device) in have:
             continue
+        observer.stage(f"measuring the best rate of {framework} {dtype} on {device}")
         request = {"framework": framework, "dtype": dtype, "device": device}
         try:
             ceiling: Ceiling = hosts[framework].call(MEASURE, request, TIMEOUT_SECONDS)

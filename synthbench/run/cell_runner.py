@@ -16,7 +16,7 @@ from synthbench.run.ceilings import ceiling_for
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer
-from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import device_kind
 from synthbench.suites.settings import Measure
 
@@ -118,22 +118,23 @@ class CellRunner:
         }
         reply = self.ask(cell.framework, Job("cell", content, self.limits()))
         if reply.result is None:  # it ended before it could report anything
-            declared = model_of(cell).parameters().values()
-            known = Measurements(
-                declared_parameters=sum(p.size for p in declared if p.trainable),
-                parity=checked,
-            )
+            known = Measurements(parity=checked)
             reply = replace(reply, result={"measurements": known.model_dump(mode="json")})
         return reply
 
     def parity_of(self, cell: Cell) -> Parity | Reply:
-        """The parity check that this cell shares with others: passed, or the reply to store."""
+        """The parity check that this cell shares with others: passed, or the reply to store.
+
+        A check that timed out or was killed concerns this attempt only: the next cell repeats it.
+        """
         key = parity_key(cell)
         if key not in self.parities:
             job = Job("parity", {"cell": cell.model_dump(mode="json")}, self.limits())
             reply = self.ask(cell.framework, job)
-            if reply.error == HostDiedError.__name__:  # that says nothing about other cells
-                return reply
+            if reply.outcome != "unsupported" and not reply.finished:
+                reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+                self.observer.parity_checked(cell, None, reason)
+                return replace(reply, outcome="unchecked", reason=reason, result=None)
             found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
             answer = found if found is not None and found.passed else _failed(found, reply)
             self.parities[key] = answer

@@ -19,7 +19,7 @@ from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
 from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
-from synthbench.run.job import Job, Reply
+from synthbench.run.job import Job, Reply, sign
 from synthbench.run.outcome import classify_exception, shortened
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
@@ -30,12 +30,12 @@ Send = Callable[[Reply], None]
 
 
 def run_child(
-    backend: Backend, job: Job, *, host_pid: int, result_fd: int, output_fd: int
+    backend: Backend, job: Job, *, host_pid: int, result_fd: int, output_fd: int, key: bytes
 ) -> NoReturn:
     """Do the job and exit; everything printed goes to `output_fd`.
 
     Before each stage, a reply is written to `result_fd` that is right if the process dies in that
-    stage. The last reply is written at the end.
+    stage. The last reply is written at the end. Replies are signed with `key`.
     """
     os.setsid()
     limits.die_with_parent()
@@ -45,7 +45,7 @@ def run_child(
     _redirect(output_fd, keep=result_fd)
 
     def send(reply: Reply) -> None:
-        content = reply.encode()
+        content = sign(reply.encode(), key)
         while content:
             content = content[os.write(result_fd, content) :]
 

@@ -11,6 +11,7 @@ import contextlib
 import gc
 import importlib
 import os
+import secrets
 import signal
 import sys
 import time
@@ -23,7 +24,7 @@ from synthbench.errors import SynthbenchError
 from synthbench.run import limits
 from synthbench.run.child import run_child
 from synthbench.run.extensions import load_plugin
-from synthbench.run.job import Job, Reply
+from synthbench.run.job import Job, Reply, signed_lines
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
 
@@ -64,9 +65,11 @@ def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
     """Import the framework's back end and the plug-ins; the reply says what is missing."""
     try:
         backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
-        for module in PRELOAD[framework]:
-            with contextlib.suppress(ImportError):  # another version may have moved it
-                importlib.import_module(module)
+        with warnings.catch_warnings():  # with torch 2.15, fvcore warns as it is imported
+            warnings.simplefilter("ignore", FutureWarning)
+            for module in PRELOAD[framework]:
+                with contextlib.suppress(ImportError):  # another version may have moved it
+                    importlib.import_module(module)
         for plugin in plugins:
             load_plugin(plugin)
     except SynthbenchError as error:
@@ -87,14 +90,19 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
     kills_before = limits.oom_kills()
     result_read, result_write = os.pipe()
     output_read, output_write = os.pipe()
-    host_pid = os.getpid()
+    host_pid, key = os.getpid(), secrets.token_bytes(16)
     pid = os.fork()
     if pid == 0:
         try:
             for fd in (replies, result_read, output_read):
                 os.close(fd)
             run_child(
-                backend, job, host_pid=host_pid, result_fd=result_write, output_fd=output_write
+                backend,
+                job,
+                host_pid=host_pid,
+                result_fd=result_write,
+                output_fd=output_write,
+                key=key,
             )
         finally:
             os._exit(1)  # a child must never continue as a second host
@@ -107,14 +115,15 @@ def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
         os.close(output_read)
     if ended.orphaned:
         return None
-    reply = judge(ended, job, limits.oom_kills() - kills_before)
+    lines = signed_lines(ended.lines, key)
+    reply = judge(replace(ended, lines=lines), job, limits.oom_kills() - kills_before)
     return replace(reply, wall_seconds=time.monotonic() - begin)
 
 
 def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
     """The reply for a child that ended: its last one, or one made from how it ended."""
     last = Reply.decode(ended.lines[-1]) if ended.lines else Reply("crashed")
-    if "other_framework_loaded" in last.facts:  # it reached its end
+    if last.finished:
         return last
     stage = f" {last.reason}" if last.reason else ""
     if ended.timed_out:

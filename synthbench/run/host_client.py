@@ -9,6 +9,7 @@ import select
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,9 +22,11 @@ from synthbench.measure.environment import usable_cores
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.limits import thread_variables
 from synthbench.run.outcome import shortened
+from synthbench.run.supervise import LONGEST_POLL
 
 START_SECONDS = 300.0
 STOP_SECONDS = 10.0
+GRACE_SECONDS = 30.0  # after a job's time-out, for the host to end its child and reply
 DEVICES_SECONDS = 120.0
 
 
@@ -57,7 +60,7 @@ class Host:
         """Start the host process without waiting for its framework."""
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  closed in stop()
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "synthbench.run.host", self.framework, *self.plugins],
+            [sys.executable, "-P", "-m", "synthbench.run.host", self.framework, *self.plugins],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._errors,
@@ -92,7 +95,7 @@ class Host:
             self._process.stdin.write(job.encode())
         except OSError as error:
             raise self._died() from error
-        return self._receive(None)
+        return self._receive(job.limits.timeout_seconds + GRACE_SECONDS)
 
     def call(self, target: str, kwargs: Mapping[str, Any], timeout_seconds: float = 600.0) -> Any:
         """The result of "module:function" with JSON-able keywords, called in a child of this host.
@@ -156,7 +159,9 @@ class Host:
     ) -> None:
         self.stop()
 
-    def _receive(self, timeout_seconds: float | None) -> Reply:
+    def _receive(self, timeout_seconds: float) -> Reply:
+        """The next reply; a host that gives none in time is killed."""
+        deadline = time.monotonic() + timeout_seconds
         assert self._process is not None
         assert self._process.stdout is not None
         fd = self._process.stdout.fileno()
@@ -164,9 +169,11 @@ class Host:
         poll.register(fd, select.POLLIN)
         content = bytearray()
         while not content.endswith(b"\n"):
-            ready = poll.poll(None if timeout_seconds is None else timeout_seconds * 1000)
+            ready = poll.poll(max(0.0, min(deadline - time.monotonic(), LONGEST_POLL)) * 1000)
             if not ready:
-                self._process.kill()
+                if time.monotonic() < deadline:
+                    continue
+                self._process.kill()  # also where it was stopped
             chunk = os.read(fd, 2**16)
             if not chunk:
                 raise self._died()
@@ -190,11 +197,23 @@ class Host:
         cores = len(usable_cores())
         variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
         here = str(Path(__file__).resolve().parents[2])
-        variables["PYTHONPATH"] = os.pathsep.join([here, *(path for path in sys.path if path)])
+        variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         if self.device_kind == "cpu":
             variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
         return variables
+
+
+def module_folders() -> list[str]:
+    """The runner's sys.path without the working directory, unless PYTHONPATH names it.
+
+    Python puts the working directory there by itself, and a `random.py` in it would be imported in
+    place of the standard library. Plug-ins are still found in it: `load_plugin` looks there last.
+    """
+    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep)}
+    here = os.getcwd()
+    folders = [path for path in sys.path if path]
+    return [path for path in folders if os.path.abspath(path) != here or here in asked]
 
 
 def call_in_child(

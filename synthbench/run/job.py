@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hmac
 import json
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -50,11 +52,43 @@ class Reply:
     facts: dict[str, Any] = field(default_factory=dict)  # of the child: threads, cores, pid
     wall_seconds: float = 0.0
 
+    @property
+    def finished(self) -> bool:
+        """Whether the child reached its end: it was neither killed nor out of time."""
+        return "other_framework_loaded" in self.facts
+
     def encode(self) -> bytes:
         """One line."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> Reply:
-        """Read what `encode` wrote."""
-        return cls(**json.loads(line))
+        """Read what `encode` wrote; texts that are not valid Unicode are escaped."""
+        return cls(**valid_unicode(json.loads(line)))
+
+
+def sign(line: bytes, key: bytes) -> bytes:
+    """A line with its signature in front, so that the host knows that the harness wrote it."""
+    return hmac.digest(key, line, "sha256").hex().encode() + b" " + line
+
+
+def signed_lines(lines: Iterable[bytes], key: bytes) -> list[bytes]:
+    """The lines whose signature is right, without it; what a mixer wrote by itself is left out."""
+    found = []
+    for line in lines:
+        signature, _, content = line.partition(b" ")
+        expected = hmac.digest(key, content + b"\n", "sha256").hex().encode()
+        if hmac.compare_digest(signature, expected):
+            found.append(content)
+    return found
+
+
+def valid_unicode(tree: Any) -> Any:
+    """The same JSON value, with lone surrogates in its texts written as escapes like \\udc80."""
+    if isinstance(tree, str):
+        return tree.encode("utf-8", "backslashreplace").decode()
+    if isinstance(tree, list):
+        return [valid_unicode(value) for value in tree]
+    if isinstance(tree, dict):
+        return {valid_unicode(key): valid_unicode(value) for key, value in tree.items()}
+    return tree

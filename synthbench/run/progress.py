@@ -28,6 +28,9 @@ class Observer(Protocol):
     ) -> None:
         """A record is stored; `seconds_left` is None if that is not known yet."""
 
+    def stage(self, text: str) -> None:
+        """Something other than a cell begins, which takes a while."""
+
     def note(self, text: str) -> None:
         """Something the user should know."""
 
@@ -44,6 +47,7 @@ class Silent:
     def cell_finished(
         self, record: Record, done: int, total: int, seconds_left: float | None
     ) -> None: ...
+    def stage(self, text: str) -> None: ...
     def note(self, text: str) -> None: ...
     def finished(self) -> None: ...
 
@@ -67,6 +71,9 @@ class PlainProgress(Silent):
     ) -> None:
         left = f"; {duration(seconds_left)} left" if seconds_left is not None else ""
         self._say(f"[{done}/{total}] {describe(record.cell)}: {result(record)}{left}")
+
+    def stage(self, text: str) -> None:
+        self._say(text)
 
     def note(self, text: str) -> None:
         self._say(text)
@@ -114,6 +121,9 @@ class RichProgress(Silent):
         self._update(completed=done, left=left)
         if record.outcome not in ("ok", "unsupported"):
             self.note(f"{describe(record.cell)}: {result(record)}")
+
+    def stage(self, text: str) -> None:
+        self._update(cell=text)
 
     def note(self, text: str) -> None:
         self.bar.console.print(text, markup=False, highlight=False)

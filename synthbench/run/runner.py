@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,6 +18,8 @@ from synthbench.run.resume import add_machine, continue_run, require_own
 from synthbench.run.shard import split_into_shards
 from synthbench.store import append_record, create_run, locked, read_info, require_new, write_info
 from synthbench.suites.plan import Plan
+
+DISTURBED = "disturbed"  # in `retry`: cells with warnings
 
 
 @dataclass
@@ -40,13 +42,15 @@ def run_plan(
     plugins: Sequence[str] = (),
     observer: Observer | None = None,
     executor: Executor | None = None,
+    retry: Collection[str] = (),
 ) -> Summary:
     """Measure every cell of a plan into a run's folder.
 
     A framework that is not installed, or does not see the device, is reported to the observer and
-    listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was
-    measured and returns with `interrupted`. Raises ResultsError if the folder cannot be used;
-    without `resume`, also if it is not empty.
+    listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was measured
+    and returns with `interrupted`. With `resume`, cells whose outcome is in `retry` are measured
+    again; `disturbed` in it means cells with warnings. Raises ResultsError if the folder cannot be
+    used; without `resume`, also if it is not empty.
     """
     run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
@@ -66,7 +70,7 @@ def run_plan(
         if records is None:
             create_run(run_dir, _info(plan, work, executor))
         with locked(run_dir):
-            _measure(executor, work, records or [], summary)
+            _measure(executor, work, records or [], summary, retry)
             if not summary.interrupted:
                 write_info(run_dir, read_info(run_dir).model_copy(update={"finished": now()}))
     except KeyboardInterrupt:
@@ -89,14 +93,20 @@ def _info(plan: Plan, work: Work, executor: Executor) -> RunInfo:
     )
 
 
-def _measure(executor: Executor, work: Work, records: Sequence[Record], summary: Summary) -> None:
+def _measure(
+    executor: Executor,
+    work: Work,
+    records: Sequence[Record],
+    summary: Summary,
+    retry: Collection[str],
+) -> None:
     """Store what the executor measures, in addition to the `records` of the run."""
     plan, measure = work.plan, work.plan.settings.measure
     records = latest(records)
     for record in records:
         work.attempts[record.id, record.round] = record.attempt + 1
-    if measure.force:  # what was only predicted is still to be measured
-        records = [record for record in records if record.outcome != "oom_predicted"]
+    again = {*retry, *["oom_predicted"] * measure.force}  # force: what was only predicted
+    records = [record for record in records if not _is_among(record, again)]
     work.done = {(record.id, record.round) for record in records}
     work.settled = [record for record in records if record.outcome in SETTLED]
     work.machines = read_info(summary.run_dir).machines
@@ -113,6 +123,11 @@ def _measure(executor: Executor, work: Work, records: Sequence[Record], summary:
             progress.begin_timing()
         else:
             progress.store(found, measured=True)
+
+
+def _is_among(record: Record, outcomes: Collection[str]) -> bool:
+    disturbed = bool(record.measurements.warnings)
+    return record.outcome in outcomes or (disturbed and DISTURBED in outcomes)
 
 
 class _Progress:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 OUTPUT_KEPT = 16 * 2**10  # bytes of what a child printed last
 CHUNK = 2**16
+LONGEST_POLL = 86_400.0  # seconds; poll() takes at most 2^31 milliseconds
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def supervise(
             if remaining <= 0:
                 timed_out = True
                 break
-            for fd, _ in poll.poll(remaining * 1000):
+            for fd, _ in poll.poll(min(remaining, LONGEST_POLL) * 1000):
                 if fd == owner_fd:
                     orphaned = ended = True
                 elif fd == pidfd:

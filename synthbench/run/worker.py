@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pydantic import ValidationError
 
 from synthbench.backends.base import Backend
+from synthbench.errors import quote
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.suites.cell import Cell
@@ -33,17 +34,12 @@ def run_cell(
     """
     measured = Measurements(parity=parity)
     context = TaskContext(backend, cell, measure, measured, report, ceiling, available_memory)
-    notes = task_of(cell).run(context)
-    return checked(measured), notes
-
-
-def checked(measured: Measurements) -> Measurements:
-    """The same measurements; raises ImplausibleError where a value is not possible."""
     try:
-        return Measurements.model_validate(measured.model_dump())
-    except ValidationError as error:
+        notes = task_of(cell).run(context)
+        return Measurements.model_validate(measured.model_dump()), notes
+    except ValidationError as error:  # of what was measured: a negative or boundless value
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
+        where = ".".join(str(part) for part in (error.title, *first["loc"]))
         raise ImplausibleError(
-            f"{where} is {first['input']}, which is not possible: {first['msg']}"
+            f"{where} is {quote(first['input'])}, which is not possible: {first['msg']}"
         ) from error

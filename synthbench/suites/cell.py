@@ -44,9 +44,9 @@ class Cell(BaseModel):
 
     @cached_property
     def id(self) -> str:
-        """Twelve hex digits of the SHA-256 of the canonical JSON of what is not at its default.
+        """Twelve hex digits: SHA-256 of the canonical JSON of the fields not at their default.
 
-        So a field that is added later, with a default, leaves the ids of older cells as they were.
+        A field that is added later, with a default, does not change the ids of older cells.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
         canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
@@ -54,20 +54,20 @@ class Cell(BaseModel):
 
     @classmethod
     def from_flat(cls, **content: Any) -> Cell:
-        """The cell of which `flat` gives this content; what is left out is at its default."""
+        """The cell whose `flat` has this content; fields that are left out have their default."""
         spec = {name: content.pop(name) for name in MODEL_FIELDS if name in content}
         if "model" in spec:
             spec["kind"] = spec.pop("model")
         return cls(**content, model=ModelSpec(**spec))
 
     def flat(self) -> dict[str, Any]:
-        """Every field by name, those of the model beside the others, its kind as `model`."""
+        """Every field by name, with the fields of the model among them and its kind as `model`."""
         content = {name: getattr(self, name) for name in type(self).model_fields}
         spec = {name: getattr(self.model, name) for name in ModelSpec.model_fields}
         return content | {"model": spec.pop("kind")} | spec
 
 
-# The fields of the model as `Cell.flat` names them, and every name that it has.
+# The fields of the model as `Cell.flat` names them, and every name in it.
 MODEL_FIELDS = ("model", *(name for name in ModelSpec.model_fields if name != "kind"))
 FLAT_FIELDS = tuple(
     flat for name in Cell.model_fields for flat in (MODEL_FIELDS if name == "model" else (name,))
@@ -75,7 +75,7 @@ FLAT_FIELDS = tuple(
 
 
 def model_of(cell: Cell) -> Model:
-    """The model a cell measures; raises what is wrong with its sizes or its variant."""
+    """The model that a cell measures; raises what is wrong with its sizes or its variant."""
     mixer, spec = parse(cell.variant), cell.model
     sizes = sizes_for(
         mixer,

@@ -1,10 +1,21 @@
-"""What a suite says for one kind of device: axes, model, how to measure."""
+"""The settings of a suite for one kind of device: axes, model, tasks, how to measure."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Union, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    SerializerFunctionWrapHandler,
+    create_model,
+    model_serializer,
+)
 
 from synthbench.models.spec import ModelSpec
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode
@@ -16,93 +27,253 @@ Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 class Section(BaseModel):
-    """A frozen part of a suite in which only declared keys of the declared types may stand."""
+    """A frozen part of a suite that accepts only the declared keys, with the declared types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-class Axes(Section):
-    """What the cells differ in; every combination is one cell."""
+class CellAxes(Section):
+    """The axes that are not properties of the model."""
 
-    variant: Annotated[tuple[str, ...], Field(min_length=1)]
-    task: Annotated[tuple[str, ...], Field(min_length=1)] = ("cost",)
-    framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = ("torch", "jax")
-    mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = ("forward", "train")
-    seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)]
-    heads: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] | None = None
-    """Of the mixer; None: as the model says."""
-    batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = (1,)
-    dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = ("float32",)
-    form: Annotated[tuple[Form, ...], Field(min_length=1)] = ("auto",)
-    compile: Annotated[tuple[Compile, ...], Field(min_length=1)] | None = None
-    """None: torch eager, jax compiled."""
+    variant: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        description="Variants in notation. A list as the value of an option stands for one variant "
+        "per value.",
+        examples=[["V", "R+V", "FR(rank=[8, 16, 32])"]],
+    )
+    task: Annotated[tuple[str, ...], Field(min_length=1)] = Field(
+        default=("cost",),
+        description="What each cell does; `cost` measures time, FLOPs and memory of a step.",
+        examples=[["cost"]],
+    )
+    framework: Annotated[tuple[Framework, ...], Field(min_length=1)] = Field(
+        default=("torch", "jax"), description="Frameworks to measure.", examples=[["torch"]]
+    )
+    mode: Annotated[tuple[Mode, ...], Field(min_length=1)] = Field(
+        default=("forward", "train"),
+        description="`forward`: a forward pass. `train`: forward, backward and optimizer step.",
+        examples=[["train"]],
+    )
+    seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+        description="Sequence lengths in tokens.", examples=[[128, 256, 512]]
+    )
+    batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+        default=(1,), description="Sequences per step.", examples=[[1, 8]]
+    )
+    dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = Field(
+        default=("float32",),
+        description="Number format of parameters and activations; `float16` only on CUDA.",
+        examples=[["float32", "bfloat16"]],
+    )
+    form: Annotated[tuple[Form, ...], Field(min_length=1)] = Field(
+        default=("auto",),
+        description="`reference`: the equations as written. `fused`: the optimized form. `auto`: "
+        "fused where the mixer has that form.",
+        examples=[["reference", "fused"]],
+    )
+    compile: Annotated[tuple[Compile, ...], Field(min_length=1)] | None = Field(
+        default=None,
+        description="How a step runs; null: `eager` in torch, `compiled` in jax, which is always "
+        "compiled.",
+        examples=[["eager", "compiled"]],
+    )
+
+    def of_model(self) -> dict[str, tuple[Any, ...]]:
+        """The axes that replace a value of the model, by the name of its field."""
+        given = {name: getattr(self, name) for name in MODEL_AXES}
+        return {name: values for name, values in given.items() if values is not None}
+
+    @model_serializer(mode="wrap")
+    def _without_unused_model_axes(self, serialize: SerializerFunctionWrapHandler) -> Any:
+        content = serialize(self)
+        return {n: v for n, v in content.items() if v is not None or n not in MODEL_AXES}
+
+
+def _axis_of(name: str) -> tuple[Any, Any]:
+    """Type and declaration of the axis over one field of ModelSpec."""
+    field = ModelSpec.model_fields[name]
+    options = tuple(option for option in get_args(field.annotation) if option is not NoneType)
+    is_optional = NoneType in get_args(field.annotation)
+    value: Any = Union[options] if is_optional else field.annotation  # noqa: UP007
+    if field.metadata:
+        value = Annotated[value, *field.metadata]
+    axis = Annotated[tuple[value, ...], Field(min_length=1)]
+    examples = [field.examples] if field.examples else None  # one list of all of them
+    description = f"Replaces `model.{name}`. {field.description}"
+    return axis | None, Field(default=None, description=description, examples=examples)
+
+
+# Any field of a model may be an axis, and no list of them has to be kept.
+MODEL_AXES = tuple(ModelSpec.model_fields)
+
+if TYPE_CHECKING:
+
+    class Axes(CellAxes):
+        """What the cells differ in; every combination is one cell."""
+
+else:
+    Axes = create_model(
+        "Axes",
+        __base__=CellAxes,
+        __doc__="What the cells differ in; every combination is one cell.",
+        __module__=__name__,
+        **{name: _axis_of(name) for name in MODEL_AXES},
+    )
 
 
 class MixerSizes(Section):
-    """The heads of one variant, where they are not the model's."""
+    """The heads of one variant, where they are not those of the model."""
 
-    heads: PositiveInt
-    head_dim: PositiveInt | None = None  # None: d_model / heads
+    heads: PositiveInt = Field(description="Heads of this variant.", examples=[8])
+    head_dim: PositiveInt | None = Field(
+        default=None, description="Channels of each of them; null: d_model / heads.", examples=[128]
+    )
 
 
 class ModelSection(ModelSpec):
-    """The model around the mixer, the same in every cell.
+    """The model around the mixer, the same in every cell unless an axis replaces a value.
 
-    With `preset`, every other key has the preset's value unless it is given.
+    With `preset`, every other key has the value of the preset unless it is given.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    preset: str | None = None
-    max_len: PositiveInt | None = None  # type: ignore[assignment]  # None: the cell's seq_len
-    mixers: dict[str, MixerSizes] = Field(default={})
-    """Variant -> heads of its own; cross-attention keeps the model's."""
+    preset: str | None = Field(
+        default=None,
+        description="A published model that gives the keys which are left out.",
+        examples=["t5_base"],
+    )
+    max_len: PositiveInt | None = Field(  # type: ignore[assignment]  # a cell replaces None
+        None,
+        description="Length that length-dependent parameters are made for; null: the `seq_len` of "
+        "each cell.",
+        examples=[512],
+    )
+    mixers: dict[str, MixerSizes] = Field(
+        default={},
+        description="Variant -> its own `heads` and `head_dim`. Cross-attention keeps those of the "
+        "model.",
+        examples=[{"R+V": {"heads": 8, "head_dim": 128}}],
+    )
 
-    def spec(self, seq_len: int, heads: int | None, own: MixerSizes | None) -> ModelSpec:
-        """The model of a cell: `heads` of an axis, or a variant's `own`, replace the model's."""
+    def spec(self, seq_len: int, replaced: Mapping[str, Any], own: MixerSizes | None) -> ModelSpec:
+        """The model of a cell.
+
+        `replaced` are values of axes; they come before the `own` sizes of a variant. An axis over
+        d_model or heads makes head_dim d_model / heads, unless something else gives it.
+        """
         content = {name: getattr(self, name) for name in ModelSpec.model_fields}
         content["max_len"] = self.max_len or seq_len
-        if self.kind == "encoder_decoder" and self.cross_heads is None:
-            content |= {"cross_heads": self.heads, "cross_head_dim": self.head_dim}
-        if heads is not None:
-            content |= {"heads": heads, "head_dim": None}
-        elif own is not None:
+        kind = replaced.get("kind", self.kind)
+        if kind == "encoder_decoder" and self.cross_heads is None:
+            content["cross_heads"] = self.heads
+            content["cross_head_dim"] = None if "d_model" in replaced else self.head_dim
+        if replaced.keys() & {"d_model", "heads"}:
+            content["head_dim"] = None
+        if own is not None and "heads" not in replaced:
             content |= {"heads": own.heads, "head_dim": own.head_dim}
-        return ModelSpec(**content)
+        return ModelSpec(**content | dict(replaced))
 
 
 class Measure(Section):
-    """How each cell is measured, and what it may take."""
+    """How each cell is measured, and how much time and memory it may use."""
 
-    rounds: Rounds = 1  # each the whole plan, shuffled, every cell in a new process
-    aa: bool | None = None  # measure the baseline twice in each group; None: from 2 rounds on
-    min_samples: PositiveInt = 10
-    min_seconds: Seconds = 0.5  # of steady state, at least
-    max_seconds: Seconds = 10.0  # of warm-up and steady state together, at most
-    precision: Share | None = None  # sample until the median's 95% interval is +- this share of it
-    timeout_seconds: Seconds = 300.0  # a whole cell, from its process's start
-    memory_limit_gb: Gigabytes | None = None  # CPU only; None: 90% of what is available
-    threads: PositiveInt | None = None  # None: all usable cores
-    parity: bool = True  # check before timing
-    force: bool = False  # run also what is predicted not to fit into memory
-    ceiling: bool = True  # measure what the device gives at best, before the cells
-    seed: NonNegativeInt = 0  # start values, batches and the order of the cells
+    rounds: Rounds = Field(
+        default=1,
+        description="Times that the whole plan is measured, each time in another order and with "
+        "new processes. Ratios are taken within a round.",
+        examples=[3],
+    )
+    aa: bool | None = Field(
+        default=None,
+        description="Measure the baseline twice in each group (A/A twins), which gives the noise "
+        "floor; null: from 2 rounds on.",
+        examples=[True],
+    )
+    min_samples: PositiveInt = Field(
+        default=10, description="Steady-state steps of a cell, at least.", examples=[20]
+    )
+    min_seconds: Seconds = Field(
+        default=0.5, description="Seconds of steady state, at least.", examples=[1.0]
+    )
+    max_seconds: Seconds = Field(
+        default=10.0,
+        description="Seconds of warm-up and steady state together, at most.",
+        examples=[20.0],
+    )
+    precision: Share | None = Field(
+        default=None,
+        description="Take samples until the 95% interval of the median is within this share of it, "
+        "at most `max_seconds`; null: stop at `min_samples` and `min_seconds`.",
+        examples=[0.02],
+    )
+    timeout_seconds: Seconds = Field(
+        default=300.0,
+        description="Seconds of a whole cell, from the start of its process, at most.",
+        examples=[120.0],
+    )
+    memory_limit_gb: Gigabytes | None = Field(
+        default=None,
+        description="Memory of a cell in GB, CPU only; null: 90% of what is available.",
+        examples=[8.0],
+    )
+    threads: PositiveInt | None = Field(
+        default=None, description="Threads of a cell; null: one per usable core.", examples=[4]
+    )
+    parity: bool = Field(
+        default=True,
+        description="Compare each variant with its reference before it is timed.",
+        examples=[False],
+    )
+    force: bool = Field(
+        default=False,
+        description="Also run cells that are predicted not to fit into memory.",
+        examples=[True],
+    )
+    ceiling: bool = Field(
+        default=True,
+        description="Measure the fastest matrix product and copy of the device before the cells.",
+        examples=[False],
+    )
+    seed: NonNegativeInt = Field(
+        default=0,
+        description="Draws start values, batches and the order of the cells.",
+        examples=[1],
+    )
 
     @property
     def has_twins(self) -> bool:
-        """Whether each group holds the A/A twin of its baseline."""
+        """Whether each group contains the A/A twin of its baseline."""
         return self.rounds > 1 if self.aa is None else self.aa
 
 
 class Settings(Section):
-    """Everything a suite says for one kind of device."""
+    """All settings of a suite for one kind of device."""
 
-    axes: Axes
-    model: ModelSection
-    models: dict[str, ModelSection] = {}
-    """Several, each under a name of the suite's choice, instead of `model`, which is the first."""
-    tasks: dict[str, dict[str, Any]] = Field(default={})
-    """Task -> its options; a task that is not listed has the options' defaults."""
-    measure: Measure = Measure()
-    baseline: str = "V"  # the variant ratios are taken to
-    margin: Share = 0.03  # a ratio this near to 1, or nearer, is no difference that matters
+    axes: Axes = Field(
+        description="What the cells differ in; every combination is one cell.",
+        examples=[{"variant": ["V", "R"], "seq_len": [64]}],
+    )
+    model: ModelSection = Field(
+        description="The model around the mixer.", examples=[{"d_model": 512, "heads": 8}]
+    )
+    models: dict[str, ModelSection] = Field(
+        default={},
+        description="Several models instead of `model`, each under a name of your choice.",
+        examples=[{"translation": {"preset": "t2t_base"}, "language": {"preset": "lm_base"}}],
+    )
+    tasks: dict[str, dict[str, Any]] = Field(
+        default={},
+        description="Task -> its options. A task that is not listed has its default options.",
+        examples=[{"cost": {}}],
+    )
+    measure: Measure = Field(
+        default=Measure(), description="How each cell is measured.", examples=[{"rounds": 3}]
+    )
+    baseline: str = Field(
+        default="V", description="The variant that ratios are relative to.", examples=["R"]
+    )
+    margin: Share = Field(
+        default=0.03,
+        description="A ratio this close to 1, or closer, is reported as no relevant difference.",
+        examples=[0.05],
+    )

@@ -1,10 +1,10 @@
-"""What pydantic found wrong in a suite, said for the person who wrote the file."""
+"""Messages for the author of a suite file, from what pydantic found wrong in it."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 
@@ -32,14 +32,17 @@ def explain(
     override: Mapping[str, Any] | None,
     top_keys: Iterable[str],
 ) -> str:
-    """Each mistake on a line: file, key path, what was got, what was expected, near matches."""
+    """One line per mistake: file, key, what was given, what is allowed, and near matches."""
     lines: list[str] = []
     mistakes = error.errors()
+    if any(mistake["loc"][0] == "models" for mistake in mistakes):
+        # `model` is then a copy of the first of them, which the file does not contain
+        mistakes = [mistake for mistake in mistakes if mistake["loc"][0] != "model"]
     for mistake in mistakes:
         depth = len(mistake["loc"])
         below = any(m["loc"][:depth] == mistake["loc"] and m is not mistake for m in mistakes)
         if mistake["type"] == "too_short" and below:
-            continue  # it is short only because its wrong entries are not counted
+            continue  # its wrong entries are reported, and pydantic does not count them
         line = _line(mistake, source, kind, override or {}, list(top_keys))
         if line not in lines:
             lines.append(line)
@@ -51,7 +54,7 @@ def _line(
 ) -> str:
     location: tuple[Any, ...] = tuple(mistake["loc"])
     path = ".".join(str(part) for part in location)
-    if _stands_in(override, location):
+    if _is_given_in(override, location):
         path = f"devices.{kind}.{path}"
     got = mistake["input"]
     match mistake["type"]:
@@ -85,8 +88,8 @@ def _line(
     return f"{source}: {path}: got {quote(got)}, expected {expected}"
 
 
-def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
-    """Whether the value at `location` comes from this section, whole or in part."""
+def _is_given_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
+    """Whether the value at `location`, or a part of it, is given in this section."""
     value: Any = section
     for depth, part in enumerate(location):
         if not isinstance(value, Mapping):
@@ -98,10 +101,15 @@ def _stands_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
 
 
 def _keys_at(location: tuple[Any, ...]) -> list[str]:
-    """The keys that the declared section at `location` knows."""
-    model: Any = Settings
+    """The keys that are declared for the section at `location`."""
+    section: Any = Settings
+    is_name = False  # whether the next part is a name of the author's choice, as below `models`
     for part in location:
-        annotation = model.model_fields[part].annotation
-        models = [annotation, *get_args(annotation)]
-        model = next(m for m in models if isinstance(m, type) and issubclass(m, BaseModel))
-    return list(model.model_fields)
+        if is_name:
+            is_name = False
+            continue
+        annotation = section.model_fields[part].annotation
+        is_name = get_origin(annotation) is dict
+        types = [annotation, *get_args(annotation)]
+        section = next(t for t in types if isinstance(t, type) and issubclass(t, BaseModel))
+    return list(section.model_fields)

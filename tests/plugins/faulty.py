@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -149,6 +150,51 @@ class Raiser(Faulty):
 
     def deed(self) -> None:
         raise ValueError("a mistake of its own")
+
+
+@dataclass(frozen=True)
+class Surrogate(Faulty):
+    """Fails with a text that is not valid Unicode, as a file name may be."""
+
+    name: ClassVar[str] = "surrogate"
+
+    def deed(self) -> None:
+        raise ValueError("no such file: caf\udce9")
+
+
+@dataclass(frozen=True)
+class Forger(Faulty):
+    """Writes a reply of its own to every pipe it finds, and ends the process."""
+
+    name: ClassVar[str] = "forger"
+
+    def deed(self) -> None:
+        forged = b'{"outcome": "ok", "reason": "forged", "facts": {"other_framework_loaded": 0}}\n'
+        for fd in range(3, 64):
+            with contextlib.suppress(OSError):
+                os.write(fd, forged)
+        os._exit(0)
+
+
+@dataclass(frozen=True)
+class Stopper(Faulty):
+    """Stops the process that supervises it."""
+
+    name: ClassVar[str] = "stopper"
+
+    def deed(self) -> None:
+        os.kill(os.getppid(), signal.SIGSTOP)
+
+
+@dataclass(frozen=True)
+class Counter(Faulty):
+    """Its formula gives a count that is not possible."""
+
+    name: ClassVar[str] = "counter"
+    count: int = -5
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+        return self.count
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from flax import nnx
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
 from synthbench.backends.jax.microbenchmarks import copy, matrix_product, smallest_step
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
-from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
+from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
 from synthbench.backends.jax.placement import cuda_devices, find_device
 from synthbench.backends.jax.precision import full_precision, numerics
 from synthbench.backends.jax.step import JaxStep
@@ -113,13 +113,6 @@ def to_device(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax
         targets,
         None if mask is None else jax.device_put(mask, device),
     )
-
-
-def to_numpy(x: jax.Array) -> Array:
-    """A NumPy array of the values; bfloat16 becomes float32."""
-    if x.dtype == jnp.bfloat16:
-        x = x.astype(jnp.float32)
-    return jax.device_get(x)
 
 
 def apply(

@@ -7,6 +7,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import optax
 from flax import nnx
@@ -22,9 +23,10 @@ from synthbench.backends.jax.layers import (
     position_bias,
 )
 from synthbench.backends.jax.mixers.catalog import MIXERS
-from synthbench.backends.jax.module import Declared, MixerModule
+from synthbench.backends.jax.module import DTYPES, Declared, MixerModule, as_layer, load
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import Array as NDArray
 from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
@@ -163,6 +165,30 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module
     else:
         raise UnsupportedError(f"{mixer.name} has no jax(); it cannot run in JAX")
     return MixerModule(declared, function, dtype)
+
+
+def build_layer(
+    mixer: Mixer,
+    sizes: Sizes,
+    start: Mapping[str, NDArray],
+    form: str,
+    dtype: str | None,
+    *,
+    causal: bool,
+) -> nnx.Module:
+    """A module of x, padding_mask -> y for a user's own model, holding the start values.
+
+    A `dtype` of None is float32. Raises UnsupportedError for float64 where JAX has it switched off.
+    """
+    if dtype == "float64" and not jax.config.jax_enable_x64:  # type: ignore[attr-defined]
+        raise UnsupportedError(
+            "dtype float64 is switched off in jax; call jax.config.update('jax_enable_x64', True) "
+            "before anything else, or use float32"
+        )
+    kind = DTYPES[dtype or "float32"]
+    module = build_mixer(mixer, sizes, form, kind)
+    load(module, mixer.parameters(sizes), start, kind, None)
+    return as_layer(module, sizes, causal)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

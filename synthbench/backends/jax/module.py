@@ -7,12 +7,20 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import nnx
 
 from synthbench.backends.base import check_declared
 from synthbench.mixers.base import Array, Parameter
+from synthbench.mixers.input_arrays import require_input
+from synthbench.mixers.sizes import Sizes
 
-DTYPES = {"float32": jnp.float32, "bfloat16": jnp.bfloat16, "float64": jnp.float64}
+DTYPES = {
+    "float32": jnp.float32,
+    "bfloat16": jnp.bfloat16,
+    "float16": jnp.float16,
+    "float64": jnp.float64,
+}
 
 Forward = Callable[[dict[str, jax.Array], jax.Array, jax.Array | None, bool], jax.Array]
 
@@ -71,6 +79,70 @@ class MixerModule(Declared):
         return self._function(p, x, padding_mask, causal)
 
 
+class FixedCall(nnx.Module):
+    """Mixed into a mixer's module: called as module(x, padding_mask=None), `causal` is fixed."""
+
+    _fixed: tuple[Sizes, bool]
+
+    def __call__(self, x: jax.Array, padding_mask: jax.Array | None = None) -> jax.Array:
+        """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
+
+        Raises ShapeError for another d_model, or a length above max_len.
+        """
+        sizes, causal = self._fixed
+        require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
+        mask = None if padding_mask is None else padding_mask.astype(bool)
+        y: jax.Array = super().__call__(x, mask, causal)
+        return y
+
+
+class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call without causal
+    """A mixer as a layer of a user's own model."""
+
+
+def as_layer(module: nnx.Module, sizes: Sizes, causal: bool) -> nnx.Module:
+    """A mixer's module as users call it; its parameters keep the declared names."""
+    own = type(module)
+    layer: type[nnx.Module] = MixerLayer
+    if own is not MixerModule:  # of a plug-in: no module around it, which would change the names
+        layer = type(own.__name__, (FixedCall, own), {})
+    object.__setattr__(module, "__class__", layer)
+    module._fixed = (sizes, causal)  # type: ignore[attr-defined]
+    return module
+
+
+def parameters_of(module: nnx.Module) -> dict[str, Array]:
+    """Parameters and constants by name, as arrays; bfloat16 is widened to float32."""
+    values = named_parameters(nnx.state(module))
+    return {name: np.array(to_numpy(value)) for name, value in values.items()}
+
+
+def load_parameters(module: nnx.Module, values: Mapping[str, Array]) -> None:
+    """Copy arrays into a module that holds exactly these names and shapes.
+
+    Raises ShapeError naming the first difference.
+    """
+    state = nnx.state(module)
+    held = {name_of(path): variable for path, variable in nnx.to_flat_state(state)}
+    check_declared(
+        {name: value.shape for name, value in values.items()},
+        {name: tuple(variable.shape) for name, variable in held.items()},
+        "load_parameters",
+    )
+    for name, variable in held.items():
+        before = variable[...]
+        place = before.sharding if before.committed else None
+        variable.set_value(jax.device_put(values[name].astype(before.dtype), place))
+    nnx.update(module, state)
+
+
+def to_numpy(x: jax.Array) -> Array:
+    """A NumPy array of the values; narrower types become float32."""
+    if x.dtype in (jnp.bfloat16, jnp.float16):
+        x = x.astype(jnp.float32)
+    return jax.device_get(x)
+
+
 def split(module: nnx.Module) -> tuple[Any, Any, Any]:
     """(graph, trained parameters, everything else) of a module, for nnx.merge."""
     graph, trained, *others = nnx.split(module, nnx.Param, ...)
@@ -93,7 +165,7 @@ def load(
     declared: Mapping[str, Parameter],
     start: Mapping[str, Array],
     dtype: Any,
-    device: jax.Device,
+    device: jax.Device | None,
 ) -> None:
     """Put start values into a module that must hold exactly the declared names and shapes.
 

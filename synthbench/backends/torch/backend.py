@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
 from synthbench.backends.torch.microbenchmarks import copy, matrix_product, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
-from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors
+from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors, to_numpy
 from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import predict_memory, reference_step
 from synthbench.backends.torch.step import TorchStep, compiled
@@ -105,15 +105,6 @@ def to_device(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | 
     targets = from_array(batch.targets).to(device)
     mask = batch.padding_mask
     return inputs, targets, None if mask is None else from_array(mask).to(device)
-
-
-def to_numpy(x: Tensor) -> Array:
-    """A NumPy array of the values; bfloat16 becomes float32."""
-    x = x.detach().cpu()
-    if x.dtype == torch.bfloat16:
-        x = x.float()
-    array: Array = x.numpy()
-    return array
 
 
 def apply(

@@ -114,7 +114,8 @@ def _quiet() -> Iterator[None]:
     """Hide torch.jit's warnings of tracing: the trace is only counted, never run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", category=torch.jit.TracerWarning)  # type: ignore[attr-defined]
-        warnings.filterwarnings("ignore", r"`torch\.jit\.", category=DeprecationWarning)
+        for category in (DeprecationWarning, FutureWarning):  # before and since torch 2.15
+            warnings.filterwarnings("ignore", r"`torch\.jit\.", category=category)
         yield
 
 

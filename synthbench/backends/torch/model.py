@@ -22,10 +22,12 @@ from synthbench.backends.torch.layers import (
     mean,
     position_bias,
 )
+from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.catalog import MIXERS
-from synthbench.backends.torch.module import Declared, MixerModule
+from synthbench.backends.torch.module import DTYPES, Declared, MixerModule, as_layer, load
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import Array as NDArray
 from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
@@ -171,6 +173,28 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Mod
     else:
         raise UnsupportedError(f"{mixer.name} has no torch(); it cannot run in PyTorch")
     return MixerModule(declared, function, **factory)
+
+
+def build_layer(
+    mixer: Mixer,
+    sizes: Sizes,
+    start: Mapping[str, NDArray],
+    form: str,
+    dtype: str | None,
+    device: str | None,
+    *,
+    causal: bool,
+) -> nn.Module:
+    """A module of x, padding_mask -> y for a user's own model, holding the start values.
+
+    `dtype` and `device` of None are torch's defaults.
+    """
+    blockwise.run_eagerly()  # the user may compile it
+    kind = torch.get_default_dtype() if dtype is None else DTYPES[dtype]
+    place = torch.get_default_device() if device is None else torch.device(device)
+    module = build_mixer(mixer, sizes, form, dtype=kind, device=place)
+    load(module, mixer.parameters(sizes), start)
+    return as_layer(module, sizes, causal)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

@@ -11,8 +11,15 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import check_declared
 from synthbench.mixers.base import Array, Parameter
+from synthbench.mixers.input_arrays import require_input
+from synthbench.mixers.sizes import Sizes
 
-DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float64": torch.float64}
+DTYPES = {
+    "float32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+    "float64": torch.float64,
+}
 
 Forward = Callable[[dict[str, Tensor], Tensor, Tensor | None, bool], Tensor]
 
@@ -62,6 +69,76 @@ class MixerModule(Declared):
         if position_bias is not None:  # of the model around the mixer
             p["position_bias"] = position_bias
         return self._function(p, x, padding_mask, causal)
+
+
+class FixedCall(nn.Module):
+    """Mixed into a mixer's module: called as module(x, padding_mask=None), `causal` is fixed."""
+
+    _fixed: tuple[Sizes, bool]
+
+    def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
+        """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
+
+        Raises ShapeError for another d_model, or a length above max_len.
+        """
+        sizes, causal = self._fixed
+        require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
+        mask = None if padding_mask is None else padding_mask.bool()
+        y: Tensor = super().forward(x, mask, causal)
+        return y
+
+
+class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call without causal
+    """A mixer as a layer of a user's own model."""
+
+
+def as_layer(module: nn.Module, sizes: Sizes, causal: bool) -> nn.Module:
+    """A mixer's module as users call it; its parameters keep the declared names."""
+    own = type(module)
+    layer: type[nn.Module] = MixerLayer
+    if own is not MixerModule:  # of a plug-in: no module around it, which would change the names
+        layer = type(own.__name__, (FixedCall, own), {})
+    module.__class__ = layer
+    module._fixed = (sizes, causal)  # type: ignore[assignment]
+    return module
+
+
+def parameters_of(module: nn.Module) -> dict[str, Array]:
+    """Parameters and constants by name, as arrays; bfloat16 is widened to float32."""
+    return {
+        name: to_numpy(tensor).copy() for name, tensor in named_tensors(_uncompiled(module)).items()
+    }
+
+
+def load_parameters(module: nn.Module, values: Mapping[str, Array]) -> None:
+    """Copy arrays into a module that holds exactly these names and shapes.
+
+    Raises ShapeError naming the first difference.
+    """
+    held = named_tensors(_uncompiled(module))
+    check_declared(
+        {name: value.shape for name, value in values.items()},
+        {name: tuple(tensor.shape) for name, tensor in held.items()},
+        "load_parameters",
+    )
+    with torch.no_grad():
+        for name, tensor in held.items():
+            tensor.copy_(from_array(values[name]))
+
+
+def _uncompiled(module: nn.Module) -> nn.Module:
+    """The module inside of what torch.compile returns, or the module itself."""
+    inner: nn.Module = getattr(module, "_orig_mod", module)
+    return inner
+
+
+def to_numpy(x: Tensor) -> Array:
+    """A NumPy array of the values; narrower types become float32."""
+    x = x.detach().cpu()
+    if x.dtype in (torch.bfloat16, torch.float16):
+        x = x.float()
+    array: Array = x.numpy()
+    return array
 
 
 def from_array(array: Array) -> Tensor:

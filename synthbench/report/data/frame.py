@@ -13,7 +13,16 @@ from synthbench.report.data.metrics import RECORD_FIELDS, metric_named, recorded
 from synthbench.suites.cell import FLAT_FIELDS
 
 # From the worst for a comparison to the mildest: the outcome of a cell whose rounds differ.
-OUTCOMES = ("crashed", "quarantined", "unsupported", "timeout", "oom", "oom_predicted", "ok")
+OUTCOMES = (
+    "crashed",
+    "quarantined",
+    "unchecked",
+    "unsupported",
+    "timeout",
+    "oom",
+    "oom_predicted",
+    "ok",
+)
 
 DTYPES = {"count": "Int64", "number": "float64", "flag": "boolean"}  # others: Python objects
 

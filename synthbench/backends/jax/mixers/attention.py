@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends import kernel_record
 from synthbench.backends.jax.mixers import components, fused_attention
 from synthbench.backends.jax.mixers.fused_attention import (
     plain_is_faster,
@@ -20,12 +19,11 @@ from synthbench.backends.jax.mixers.numerics import (
     add_bias,
     attention_mask,
     masked_softmax,
-    softmax,
+    mix,
     zero_padded,
 )
+from synthbench.backends.kernel_record import REFERENCE_KERNEL, record_kernel
 from synthbench.mixers.attention import Attention
-
-AS_WRITTEN = "as written"
 
 
 def reference(
@@ -50,20 +48,6 @@ def reference(
     return add_bias(y, p.get("output_bias"))
 
 
-def mix(logits: list[Array], alpha: Array | None) -> Array:
-    """sum_n w[n,h] S_n, with w = softmax(alpha) over n; alpha [n,H], [n], or None (weights 1)."""
-    mixed = logits[0]
-    if alpha is None:
-        for s in logits[1:]:
-            mixed = mixed + s
-        return mixed
-    w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
-    mixed = w[0] * logits[0]
-    for n, s in enumerate(logits[1:], start=1):
-        mixed = mixed + w[n] * s
-    return mixed
-
-
 def fused(
     mixer: Attention,
     p: dict[str, Array],
@@ -71,9 +55,9 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same numbers, no [L,L] in memory but R's own; as written where that is faster."""
+    """The same numbers without [L,L] in memory, except R's table; the reference form if faster."""
     if plain_is_faster(mixer, x.shape[1]):
-        kernel_record.record_kernel(AS_WRITTEN)
+        record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
     if plain_is_faster_trained(mixer, x.shape[1]):
         return plain_if_trained(mixer, causal, p, x, padding_mask)
@@ -84,14 +68,14 @@ def fused(
 def plain_if_trained(
     mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
 ) -> Array:
-    """Fused, or as written where gradients are made of it."""
+    """Fused; the reference form if gradients are computed."""
     return fused_attention.fused(mixer, p, x, padding_mask, causal)
 
 
 def _forward(
     mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
 ) -> tuple[Array, Any]:
-    kernel_record.record_kernel(AS_WRITTEN)
+    record_kernel(REFERENCE_KERNEL)
     return jax.vjp(lambda p, x: reference(mixer, p, x, padding_mask, causal), p, x)
 
 

@@ -1,7 +1,8 @@
-"""softmax(logits) times values by blocks of queries: no [L,L] in memory, forward or backward.
+"""Attention by blocks of queries: never [L,L] in memory, forward or backward.
 
-Each turn of one loop makes the logits (terms.py) of a block of queries, and the backward pass makes
-them again from the row statistics, as FlashAttention does (Dao et al. 2022, arXiv 2205.14135).
+Each iteration of one loop computes the logits (terms.py) of a block of queries, and the backward
+pass computes them again from the row statistics, as FlashAttention does (Dao et al. 2022, arXiv
+2205.14135).
 """
 
 from __future__ import annotations
@@ -24,58 +25,58 @@ Terms = tuple[Term, ...]
 
 @dataclass(frozen=True)
 class TileSizes:
-    """How much a turn of the loop takes in hand."""
+    """Tile sizes per iteration of the loop."""
 
     logits: int  # of one example and head: queries times L
     queries: int  # at most
-    whole: int  # up to this length all queries, whatever else is said
+    whole: int  # up to this length, all queries together
 
 
-# By measurement. Gradients of a table of logits are added up where they lie: few rows at a time.
+# Measured. The gradient of a table of logits is accumulated in place: few rows per iteration.
 TILE_SIZES = {
     "one by one": TileSizes(logits=2**21, queries=1024, whole=512),
     "one by one, with a table": TileSizes(logits=2**20, queries=256, whole=512),
     "all together": TileSizes(logits=2**18, queries=256, whole=0),
 }
 FEWEST_QUERIES = 32
-# Up to so many logits [B,H,L,L] one turn takes all where no gradient is made: a CPU's cores share
-# the work of a turn, and here there is too little of it in several.
+# Without gradients, up to this many logits [B,H,L,L] are one iteration: a CPU's cores share the
+# work of an iteration, and smaller ones would have too little for them.
 MOST_TOGETHER = 2**22
 
 
 @dataclass(frozen=True)
 class Blocks:
-    """The turns of the loop: which examples, heads and queries are in hand together."""
+    """The iterations of the loop: which examples, heads and queries each of them takes."""
 
     batch: int
     heads: int
     seq_len: int
     block: int
-    examples_apart: bool  # one example a turn, or all of them
+    examples_apart: bool  # one example per iteration, or all of them
     heads_apart: bool
     causal: bool
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """How many turns for examples, heads and blocks of queries."""
+        """Iterations over examples, heads and blocks of queries."""
         queries = -(-self.seq_len // self.block)
         batch = self.batch if self.examples_apart else 1
         return batch, self.heads if self.heads_apart else 1, queries
 
     def place(self, turn: Array) -> tuple[Array, Array, Array]:
-        """Example, head and first query of a turn."""
+        """Example, head and first query of an iteration."""
         _, heads, queries = self.counts
         rest, i = jnp.divmod(turn, queries)
         b, h = jnp.divmod(rest, heads)
         return b, h, i * self.block
 
     def take(self, x: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
-        """What x [B or 1, H or 1, ...] holds for a turn; its rows where the axis is of queries."""
+        """The part of x [B or 1, H or 1, ...] for an iteration; its queries only, if x has them."""
         start, size = self._where(x, place, queries)
         return lax.dynamic_slice(x, start, size)
 
     def put(self, x: Array, part: Array, place: tuple[Array, Array, Array], queries: bool) -> Array:
-        """x with a turn's part added."""
+        """x with the part of an iteration added."""
         start, size = self._where(x, place, queries)
         there = lax.dynamic_slice(x, start, size)
         return lax.dynamic_update_slice(x, there + part.astype(x.dtype), start)
@@ -92,7 +93,7 @@ class Blocks:
         return start, size
 
     def loop(self, turn: Callable[[Any, Any], Any], carried: Any) -> Any:
-        """Carry something through all turns, each told its place."""
+        """Run `turn(place, carried)` for every iteration."""
         batch, heads, queries = self.counts
 
         def body(n: Array, carried: Any) -> Any:
@@ -116,7 +117,7 @@ def attend(
     to be divided by their sum over the same keys: the maximum counts as a constant.
     """
     B, H, L, _ = value.shape
-    # Examples that share a bias go together: it is read once, and so is its gradient written.
+    # Examples that share a bias stay together: it is read once, and its gradient is written once.
     table = any(isinstance(t, Bias) and t.batch == 1 for t in terms)
     examples_apart = one_by_one and not table
     turn = "one by one, with a table" if table else "one by one"
@@ -129,7 +130,7 @@ def attend(
 
 
 def block_size(seq_len: int, turn: TileSizes) -> int:
-    """Queries of a block: L itself where short, else a divisor of L where there is one."""
+    """Queries per block: L itself if it is short, else a divisor of L if there is one."""
     most = min(turn.queries, max(FEWEST_QUERIES, turn.logits // seq_len))
     most = threshold(max(most, min(turn.whole, seq_len)))
     if seq_len <= most:
@@ -139,7 +140,7 @@ def block_size(seq_len: int, turn: TileSizes) -> int:
 
 
 def pad_queries(t: Term, length: int) -> Term:
-    """A term whose query axes are at least so long."""
+    """A term whose query axes have at least this length."""
 
     def pad(x: Array) -> Array:
         return jnp.pad(x, ((0, 0), (0, 0), (0, max(0, length - x.shape[2])), (0, 0)))
@@ -148,7 +149,7 @@ def pad_queries(t: Term, length: int) -> Term:
 
 
 def pick(blocks: Blocks, terms: Terms, place: Any) -> Terms:
-    """The terms of one turn."""
+    """The terms of one iteration."""
     return tuple(
         t.having({n: blocks.take(x, place, n in t.per_query) for n, x in t.arrays.items()})
         for t in terms
@@ -218,8 +219,8 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     wide = statistics.dtype
     offset = (dy.astype(wide) * y).sum(axis=-1, keepdims=True) if normalized else None
 
-    # XLA's products on a CPU take what they sum as it lies when keys come first; sums over keys
-    # (an outer product's) and rows of a bias are read the other way.
+    # XLA's products on a CPU read their operands in memory order when keys come first; sums over
+    # keys (of an outer product) and rows of a bias are read in the other order.
     together = blocks.examples_apart or blocks.batch == 1
     keys_first = together and not any(isinstance(t, Outer) for t in terms)
 
@@ -231,7 +232,7 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         parts = pick(blocks, terms, place)
         values, d_rows = blocks.take(value, place, False), blocks.take(dy, place, True)
 
-        def logits_of(parts: Terms) -> Array:  # of the examples and heads in hand
+        def logits_of(parts: Terms) -> Array:  # of the examples and heads of this iteration
             logits = mixed(parts, blocks.seq_len, keys_first)
             return jnp.broadcast_to(logits, (*values.shape[:2], *logits.shape[2:]))
 

@@ -1,4 +1,4 @@
-"""What each synthesizing function hands to the fused forms: terms whose sum are the logits.
+"""The terms of each component for the fused forms; their sum is the logits.
 
 All but R, Fix, FD and glu are a pair of features, S = query key^T, and a weighted sum of pairs is
 one pair: the weight multiplied into the query, the features side by side.
@@ -13,7 +13,8 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers import components, convolutional, factorized_dense
+from synthbench.backends.jax.mixers import components, convolutional
+from synthbench.backends.jax.mixers.factorized_dense import factor
 from synthbench.backends.jax.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -22,7 +23,7 @@ from synthbench.backends.jax.mixers.numerics import (
     split_heads,
     zero_padded,
 )
-from synthbench.backends.jax.mixers.terms import Bias, Gated, Outer, Pair, Rows, Term
+from synthbench.backends.jax.mixers.terms import Bias, Features, Gated, Outer, Rows, Term
 from synthbench.backends.kernel_record import record_kernel
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
@@ -50,19 +51,19 @@ def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
     ]
     if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
         made.append(Bias(inputs.p["position_bias"], None))
-    narrow = [t for t in made if isinstance(t, Pair) and not t.wide]
-    others = tuple(t for t in made if not (isinstance(t, Pair) and not t.wide))
+    narrow = [t for t in made if isinstance(t, Features) and not t.wide]
+    others = tuple(t for t in made if not (isinstance(t, Features) and not t.wide))
     return (join(narrow), *others) if narrow else others
 
 
 def term_of(component: Component, inputs: ForwardInputs, weight: Weight) -> Term:
-    """The term of one component, its weight in a mixture taken in."""
+    """The term of one component, multiplied by its weight in a mixture."""
     if isinstance(component, PluginComponent):
         return plugin_term(component, inputs, weight)
     return TERMS[component.name](component, inputs, weight)
 
 
-def join(pairs: list[Pair]) -> Pair:
+def join(pairs: list[Features]) -> Features:
     """One pair with the features of all, side by side."""
     if len(pairs) == 1:
         return pairs[0]
@@ -72,7 +73,7 @@ def join(pairs: list[Pair]) -> Pair:
         whole = [jnp.broadcast_to(x, (B, H, *x.shape[2:])) for x in features]
         return jnp.concatenate(whole, axis=-1)
 
-    return Pair(side_by_side([p.query for p in pairs]), side_by_side([p.key for p in pairs]))
+    return Features(side_by_side([p.query for p in pairs]), side_by_side([p.key for p in pairs]))
 
 
 def weighted(x: Array, weight: Weight) -> Array:
@@ -112,26 +113,73 @@ def map_of(inputs: ForwardInputs, name: str) -> tuple[Array, Array | None]:
     return keys, None if bias is None else jnp.atleast_2d(bias)
 
 
-def dot_product(component: DotProduct, inputs: ForwardInputs, weight: Weight) -> Pair:
+def dot_product(component: DotProduct, inputs: ForwardInputs, weight: Weight) -> Features:
     """V: (Q / sqrt(k), K)."""
     query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
     scaled = heads_first(query) * query.shape[-1] ** -0.5
-    return Pair(weighted(scaled, weight), heads_first(key))
+    return Features(weighted(scaled, weight), heads_first(key))
 
 
-def dense(component: Dense, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """D: (relu(X hidden), logits^T)."""
-    hidden = heads_first(jax.nn.relu(inputs.project(component.hidden_name)))
-    query, key = biased(hidden, [map_of(inputs, "dense.logits")])
-    return Pair(weighted(query, weight), key)
-
-
-def factorized_random(component: FactorizedRandom, inputs: ForwardInputs, weight: Weight) -> Pair:
+def factorized_random(
+    component: FactorizedRandom, inputs: ForwardInputs, weight: Weight
+) -> Features:
     """FR: (left, right), the same for every example."""
     L = inputs.x.shape[1]
     left = inputs.p["factorized_random.left"][None, :, :L]
     right = inputs.p["factorized_random.right"][None, :, :L]
-    return Pair(weighted(left, weight), right)
+    return Features(weighted(left, weight), right)
+
+
+def dense(component: Dense, inputs: ForwardInputs, weight: Weight) -> Features:
+    """D: (relu(X hidden), logits^T)."""
+    hidden = heads_first(jax.nn.relu(inputs.project(component.hidden_name)))
+    query, key = biased(hidden, [map_of(inputs, "dense.logits")])
+    return Features(weighted(query, weight), key)
+
+
+def bottleneck(component: Bottleneck, inputs: ForwardInputs, weight: Weight) -> Features:
+    """(relu(relu(X down) up), logits^T)."""
+    p, x = inputs.p, inputs.x
+    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
+    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
+    split = heads_first(split_heads(up, p["bottleneck.logits"].shape[0]))
+    query, key = biased(split, [map_of(inputs, "bottleneck.logits")])
+    return Features(weighted(query, weight), key)
+
+
+def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs, weight: Weight) -> Features:
+    """(windows of relu(conv1(X)), second^T)."""
+    hidden = convolutional.first_convolution("bottleneck_conv", inputs)
+    return last_convolution(hidden, "bottleneck_conv.second", inputs, weight)
+
+
+def conv(component: Conv, inputs: ForwardInputs, weight: Weight) -> Features:
+    """(windows of X, kernel^T)."""
+    return last_convolution(
+        zero_padded(inputs.x, inputs.padding_mask), "conv.kernel", inputs, weight
+    )
+
+
+def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weight) -> Features:
+    """(windows of relu(conv1(X)) by head, second^T)."""
+    hidden = convolutional.first_convolution("conv_relu_conv", inputs)  # [B,L,H,k]
+    second, L = inputs.p["conv_relu_conv.second"], inputs.x.shape[1]
+    bias = inputs.p.get("conv_relu_conv.second_bias")
+    window = side_by_side_windows(hidden, second.shape[0], inputs.causal)  # [B,L,w,H,k]
+    query = window.transpose(0, 3, 1, 2, 4).reshape(*hidden.swapaxes(1, 2).shape[:3], -1)
+    key = second[..., :L].transpose(1, 3, 0, 2).reshape(1, hidden.shape[2], L, -1)
+    query, key = biased(query, [(key, None if bias is None else bias[:, :L])])
+    return Features(weighted(query, weight), key, wide=True)
+
+
+def last_convolution(x: Array, name: str, inputs: ForwardInputs, weight: Weight) -> Features:
+    """Kernel [w,c,H,N] over X [B,L,c] as a pair: windows of X [B,1,L,w c], and the kernel."""
+    L, kernel, bias = x.shape[1], inputs.p[name], inputs.p.get(f"{name}_bias")
+    w, c, H, _ = kernel.shape
+    window = side_by_side_windows(x, w, inputs.causal).reshape(x.shape[0], 1, L, w * c)
+    key = kernel[..., :L].reshape(w * c, H, L).transpose(1, 2, 0)[None]
+    query, key = biased(window, [(key, None if bias is None else bias[:, :L])])
+    return Features(query, weighted(key, weight), wide=True)
 
 
 def random(component: Random, inputs: ForwardInputs, weight: Weight) -> Bias:
@@ -144,22 +192,12 @@ def fixed_random(component: FixedRandom, inputs: ForwardInputs, weight: Weight) 
     return Bias(inputs.p["fixed_random.logits"][None], weight, constant=True)
 
 
-def dense_factors(component: FactorizedDense, inputs: ForwardInputs, weight: Weight) -> Outer:
+def factorized_dense(component: FactorizedDense, inputs: ForwardInputs, weight: Weight) -> Outer:
     """FD: its two factors."""
     hidden_a, hidden_b = component.hidden_names
-    a = factorized_dense.factor(inputs, hidden_a, "factorized_dense.a")
-    b = factorized_dense.factor(inputs, hidden_b, "factorized_dense.b")
+    a = factor(inputs, hidden_a, "factorized_dense.a")
+    b = factor(inputs, hidden_b, "factorized_dense.b")
     return Outer(weighted(a, weight), b)
-
-
-def bottleneck(component: Bottleneck, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """(relu(relu(X down) up), logits^T)."""
-    p, x = inputs.p, inputs.x
-    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
-    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
-    split = heads_first(split_heads(up, p["bottleneck.logits"].shape[0]))
-    query, key = biased(split, [map_of(inputs, "bottleneck.logits")])
-    return Pair(weighted(query, weight), key)
 
 
 def glu(component: Glu, inputs: ForwardInputs, weight: Weight) -> Gated:
@@ -170,58 +208,23 @@ def glu(component: Glu, inputs: ForwardInputs, weight: Weight) -> Gated:
     return Gated(query, key, gate, weight)
 
 
-def conv(component: Conv, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """(windows of X, kernel^T)."""
-    return last_convolution(
-        zero_padded(inputs.x, inputs.padding_mask), "conv.kernel", inputs, weight
-    )
-
-
-def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """(windows of relu(conv1(X)), second^T)."""
-    hidden = convolutional.first_convolution("bottleneck_conv", inputs)
-    return last_convolution(hidden, "bottleneck_conv.second", inputs, weight)
-
-
-def last_convolution(x: Array, name: str, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """Kernel [w,c,H,N] over X [B,L,c] as a pair: windows of X [B,1,L,w c], and the kernel."""
-    L, kernel, bias = x.shape[1], inputs.p[name], inputs.p.get(f"{name}_bias")
-    w, c, H, _ = kernel.shape
-    window = side_by_side_windows(x, w, inputs.causal).reshape(x.shape[0], 1, L, w * c)
-    key = kernel[..., :L].reshape(w * c, H, L).transpose(1, 2, 0)[None]
-    query, key = biased(window, [(key, None if bias is None else bias[:, :L])])
-    return Pair(query, weighted(key, weight), wide=True)
-
-
-def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs, weight: Weight) -> Pair:
-    """(windows of relu(conv1(X)) by head, second^T)."""
-    hidden = convolutional.first_convolution("conv_relu_conv", inputs)  # [B,L,H,k]
-    second, L = inputs.p["conv_relu_conv.second"], inputs.x.shape[1]
-    bias = inputs.p.get("conv_relu_conv.second_bias")
-    window = side_by_side_windows(hidden, second.shape[0], inputs.causal)  # [B,L,w,H,k]
-    query = window.transpose(0, 3, 1, 2, 4).reshape(*hidden.swapaxes(1, 2).shape[:3], -1)
-    key = second[..., :L].transpose(1, 3, 0, 2).reshape(1, hidden.shape[2], L, -1)
-    query, key = biased(query, [(key, None if bias is None else bias[:, :L])])
-    return Pair(weighted(query, weight), key, wide=True)
-
-
 def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Term:
-    """Features of a component from outside, else its rows by block, else all of its logits."""
+    """The features of a plug-in component, else its rows by block, else all of its logits."""
     p, x, mask = inputs.p, inputs.x, inputs.padding_mask
     if component.features is not None:
         query, key = component.make_features(p, x, mask, inputs.causal)
         query, key = query.astype(x.dtype), key.astype(x.dtype)
         if key.shape[0] == x.shape[0]:  # a hidden logit has gradient 0, and 0 x NaN is NaN
             key = heads_first(zero_padded(heads_first(key), mask))
-        return Pair(weighted(query, weight), key)
+        return Features(weighted(query, weight), key)
     if component.rows is not None:
-        return rows_of(component, inputs, weight)
+        return plugin_rows(component, inputs, weight)
     record_kernel(component.whole_kernel)
     return Bias(components.logits(component, inputs), weight)
 
 
-def rows_of(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Rows:
-    """Rows of a component from outside by block."""
+def plugin_rows(component: PluginComponent, inputs: ForwardInputs, weight: Weight) -> Rows:
+    """The rows of a plug-in component by block."""
     own = component.own(inputs.p)
     return Rows(
         queries=jnp.arange(inputs.x.shape[1])[None, None, :, None],
@@ -240,7 +243,7 @@ TERMS: dict[str, Callable[[Any, ForwardInputs, Weight], Term]] = {
     "fixed_random": fixed_random,
     "factorized_random": factorized_random,
     "dense": dense,
-    "factorized_dense": dense_factors,
+    "factorized_dense": factorized_dense,
     "conv": conv,
     "conv_relu_conv": conv_relu_conv,
     "bottleneck": bottleneck,

@@ -14,15 +14,15 @@ from synthbench.backends import kernel_record
 from synthbench.backends.jax.mixers import features
 from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
-from synthbench.backends.jax.mixers.terms import Bias, Pair, Term
+from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
 from synthbench.mixers.attention import Attention
 
-# Logits of one row that differ by less than this keep their weights apart from zero in float32,
-# whichever of them is the highest: exp(-60) = 1e-26.
+# If the logits of a row differ by less than this, no weight underflows in float32, whichever logit
+# is the highest: exp(-60) = 1e-26.
 SPREAD = 60.0
-# Up to these lengths a CPU is faster with the equations as written, by measurement: in any case,
-# and of one component alone where gradients are made.
+# Up to these lengths, measured, a CPU is faster in the reference form: in any case, and for one
+# component alone with gradients.
 PLAIN_UP_TO = {"conv": 4096}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
@@ -36,7 +36,7 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same numbers, no [L,L] in memory but R's own."""
+    """The same numbers, with no [L,L] in memory but the table of R."""
     inputs = ForwardInputs(p, x, padding_mask, causal)
     terms = features.terms(mixer, inputs)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
@@ -52,25 +52,25 @@ def fused(
 
 
 def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
-    """Whether a component is one that the blocks only slow down."""
+    """Whether the reference form is faster, with and without gradients."""
     return short(seq_len, [PLAIN_UP_TO.get(c.name, 0) for c in mixer.components])
 
 
 def plain_is_faster_trained(mixer: Attention, seq_len: int) -> bool:
-    """The same where gradients are made."""
+    """Whether the reference form is faster with gradients."""
     alone = mixer.components[0].name if len(mixer.components) == 1 else ""
     return short(seq_len, [PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)])
 
 
 def short(seq_len: int, lengths: list[int]) -> bool:
-    """Whether this is a CPU and a length up to one of these."""
+    """Whether this is a CPU and the length is at most one of these."""
     return platform() == "cpu" and seq_len <= kernel_record.threshold(max(lengths))
 
 
 def by_example(
     terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
 ) -> Array:
-    """Value [B,L,H,k] -> [B,H,L,k]; logits of each example apart."""
+    """Value [B,L,H,k] -> [B,H,L,k]; the logits of each example separately."""
     kernel_record.record_kernel("blocks of queries")
     return attend(
         terms,
@@ -84,14 +84,14 @@ def by_example(
 def shared(
     terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
 ) -> Array:
-    """The same where no logits depend on the example: each weight once, times all examples.
+    """The same for logits that do not depend on the example: each weight is computed once.
 
     Padding keeps the weights shared: with P = exp(S - max S) and a mask m over the keys,
     Y = (P (m V)) / (P m). A row of logits so wide that P could vanish where an example's own
     maximum is takes the other way.
     """
     B, L, H, k = value.shape
-    kernel_record.record_kernel("one product a head, by blocks of queries")
+    kernel_record.record_kernel("one product per head, by blocks of queries")
     one_by_one = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 
@@ -116,13 +116,13 @@ def shared(
 
 
 def spread(t: Term, seq_len: int) -> Array:
-    """At least by how much the logits of any row differ."""
+    """An upper bound of the differences between the logits of a row."""
     if isinstance(t, Bias):
         rows = t.table[..., :seq_len, :seq_len]
         widest = rows.max(axis=-1) - rows.min(axis=-1)
         weight = 1 if t.weight is None else t.weight[..., 0]
         return lax.stop_gradient((widest * weight).max())
-    assert isinstance(t, Pair)
+    assert isinstance(t, Features)
     query, key = (jnp.square(x).sum(axis=-1).max(axis=-1) for x in (t.query, t.key))
     return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
 
@@ -132,7 +132,7 @@ def cudnn_can(terms: tuple[Term, ...], value: Array, padding_mask: Array | None)
     if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
         return False
     pair = terms[0]
-    if len(terms) > 1 or not isinstance(pair, Pair) or padding_mask is not None:
+    if len(terms) > 1 or not isinstance(pair, Features) or padding_mask is not None:
         return False
     return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
 
@@ -144,7 +144,7 @@ def round_up(features: int) -> int:
 
 def cudnn(pair: Term, value: Array, causal: bool) -> Array:
     """One call of scale 1, features and values padded to one width; value [B,L,H,k]."""
-    assert isinstance(pair, Pair)
+    assert isinstance(pair, Features)
     B, L, H, k = value.shape
     width = round_up(max(pair.query.shape[-1], k))
 

@@ -1,4 +1,4 @@
-"""What logits are a sum of, each made for a few queries and all keys, with either of them first.
+"""The summands of the logits, each computed for some queries and all keys, either axis first.
 
 A term holds arrays [B or 1, H or 1, ...]; `per_query` names those with a query axis, which a step
 takes a block of. It is a pytree whose leaves are its arrays, so that gradients come in the same
@@ -27,17 +27,17 @@ class Term:
 
     @property
     def arrays(self) -> dict[str, Array]:
-        """The arrays there are, by name."""
+        """The arrays of the term by name."""
         return {name: x for name, x in vars(self).items() if isinstance(x, jax.Array)}
 
     @property
     def batch(self) -> int:
-        """Of how many examples the logits are: 1 where all share them."""
+        """The number of examples of the logits: 1 if all share them."""
         return max(x.shape[0] for x in self.arrays.values())
 
     @property
     def trained(self) -> dict[str, Array]:
-        """The arrays whose gradient is made."""
+        """The arrays that need a gradient."""
         return self.arrays
 
     def having(self, arrays: Mapping[str, Array]) -> Self:
@@ -45,13 +45,13 @@ class Term:
         return replace(self, **arrays)
 
     def logits(self, seq_len: int, keys_first: bool) -> Array:
-        """[B or 1, H or 1, queries, L] of the queries in hand, or [.., L, queries]."""
+        """[B or 1, H or 1, queries, L] of the given queries, or [.., L, queries]."""
         raise NotImplementedError
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["query", "key"], meta_fields=["wide"])
 @dataclass(frozen=True)
-class Pair(Term):
+class Features(Term):
     """S = query key^T: features [B or 1, H or 1, L, f]; wide: not to be joined with others."""
 
     query: Array
@@ -72,7 +72,7 @@ class Bias(Term):
 
     table: Array
     weight: Array | None
-    constant: bool = False  # no gradient of the table is made
+    constant: bool = False  # the table needs no gradient
     per_query: ClassVar[tuple[str, ...]] = ("table",)
 
     @property
@@ -114,7 +114,7 @@ def _outer_forward(a: Array, b: Array) -> tuple[Array, tuple[Array, Array]]:
 
 
 def _outer_backward(factors: tuple[Array, Array], d_rows: Array) -> tuple[Array, Array]:
-    """As products: XLA's sums over parts of an axis take a CPU several times as long."""
+    """Computed as products: on a CPU, XLA's sums over parts of an axis are several times slower."""
     a, b = factors
     d_outer = d_rows.reshape(*a.shape, b.shape[-1])
     return jnp.einsum("...mn,...n->...m", d_outer, b), jnp.einsum("...mn,...m->...n", d_outer, a)
@@ -151,13 +151,13 @@ class Gated(Term):
 )
 @dataclass(frozen=True)
 class Rows(Term):
-    """S = weight times the rows that a component from outside makes of its own parameters and x.
+    """S = weight times the rows that a plug-in component computes from its parameters and x.
 
     Axes of size 1 are never cut: parameters come whole, x [B,1,L,d] with a step's examples.
     """
 
-    queries: Array  # [1,1,L,1] their numbers
-    heads: Array  # [1,H,1,1] their numbers
+    queries: Array  # [1,1,L,1] indices
+    heads: Array  # [1,H,1,1] indices
     x: Array
     weight: Array | None
     parameters: tuple[Array, ...]
@@ -195,7 +195,7 @@ def product(query: Array, key: Array, keys_first: bool) -> Array:
 
 
 def mixed(terms: Any, seq_len: int, keys_first: bool) -> Array:
-    """The sum of the terms, in float32 at least."""
+    """The sum of the terms, in float32 or float64."""
     logits = [t.logits(seq_len, keys_first) for t in terms]
     total = logits[0].astype(jnp.promote_types(logits[0].dtype, jnp.float32))
     for more in logits[1:]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.backends.torch.mixers import components, fused_attention
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
@@ -47,8 +48,8 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The same numbers, no [B,H,L,L] in memory; as written where that is faster."""
+    """The same numbers, no [B,H,L,L] in memory; the reference form where that is faster."""
     if fused_attention.plain_is_faster(mixer, p, x):
-        record_kernel("as written")
+        record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
     return fused_attention.fused(mixer, p, x, padding_mask, causal)

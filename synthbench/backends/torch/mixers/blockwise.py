@@ -1,4 +1,4 @@
-"""Attention a block of queries at a time, its weights made again in the backward pass.
+"""Attention by blocks of queries; the backward pass recomputes the weights of each block.
 
 What is in memory beside inputs, outputs and gradients is a few blocks [heads, B, queries, L], so
 that it grows with L and not with its square. Tensors have heads first: [h or 1, b or 1, l, ..].
@@ -18,15 +18,15 @@ from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import multiply
 from synthbench.backends.torch.private_api import softmax_backward
 
-# Queries a block. Examples, then heads, go together until a block has so many logits: few enough
-# that they stay in a CPU's cache and take the memory of the block before, on a GPU enough to fill
-# it. By measurement.
+# Queries per block. A block takes several examples, then several heads, up to this many logits:
+# few enough to stay in a CPU's cache and to reuse the memory of the block before; on a GPU, enough
+# to fill it. Both were measured.
 QUERIES = {"cpu": 512, "cuda": 128}
 LOGITS = {"cpu": 2**18, "cuda": 2**26}
 
 
 @dataclass(frozen=True)
-class Term:
+class Rows:
     """One term of the logits: `rows(keys, *by_query, *whole)` -> [h, b or 1, l, keys].
 
     Tensors have four axes; those `by_query` have the queries third, and come cut to a block.
@@ -37,12 +37,12 @@ class Term:
     whole: tuple[Tensor, ...] = ()
 
 
-Pair = tuple[Tensor, Tensor]
+Features = tuple[Tensor, Tensor]  # of queries and of keys: the logits are their product
 
 
 def attend(
-    pair: Pair | None,
-    terms: Sequence[Term],
+    pair: Features | None,
+    terms: Sequence[Rows],
     value: Tensor,
     key_mask: Tensor | None = None,
     causal: bool = False,
@@ -64,9 +64,11 @@ def _run(*args: Any) -> Tensor:
 
 
 def run_eagerly() -> None:
-    """Have torch.compile leave `attend` as it is: it cannot follow gradients within gradients."""
+    """Exclude `attend` from torch.compile, which cannot trace gradients inside gradients."""
     global _run
-    if not hasattr(_run, "_torchdynamo_disable"):  # a decorator would import its compiler at once
+    if not hasattr(
+        _run, "_torchdynamo_disable"
+    ):  # a decorator would import the compiler at import time
         _run = torch.compiler.disable(_run)
 
 
@@ -92,7 +94,7 @@ class _Block:
 
 
 def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
-    """Blocks of queries; where causal, only the keys that one of them sees."""
+    """The blocks; a causal block has only the keys that one of its queries sees."""
     queries = min(threshold(QUERIES.get(device, QUERIES["cpu"])), length)
     most = threshold(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
     examples_together = max(1, min(most, batch))
@@ -113,7 +115,7 @@ def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> l
 
 @dataclass(frozen=True)
 class _Logits:
-    """How logits are made of tensors, and which keys are hidden."""
+    """How to compute logits from tensors, and which keys are masked."""
 
     terms: tuple[tuple[Callable[..., Tensor], int, int], ...]  # rows, tensors by query, whole
     by_query: tuple[bool, ...]  # of all terms' tensors
@@ -121,7 +123,7 @@ class _Logits:
     batch: int
 
     @staticmethod
-    def of(terms: Sequence[Term], causal: bool, batch: int) -> _Logits:
+    def of(terms: Sequence[Rows], causal: bool, batch: int) -> _Logits:
         counted = tuple((term.rows, len(term.by_query), len(term.whole)) for term in terms)
         by_query = (n < cut for _, cut, whole in counted for n in range(cut + whole))
         return _Logits(counted, tuple(by_query), causal, batch)
@@ -143,7 +145,7 @@ class _Logits:
         return made
 
     def weights(
-        self, pair: Pair | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
+        self, pair: Features | None, rows: Sequence[Tensor], hidden: Tensor | None, block: _Block
     ) -> Tensor:
         """Softmax of the sum of the pair's product and the terms' rows, [h,b,l,m]."""
         logits = self._sum(pair, rows, block, own=self.causal or hidden is not None)
@@ -157,9 +159,9 @@ class _Logits:
         return torch.softmax(logits, -1)
 
     def _sum(
-        self, pair: Pair | None, rows: Sequence[Tensor], block: _Block, *, own: bool
+        self, pair: Features | None, rows: Sequence[Tensor], block: _Block, *, own: bool
     ) -> Tensor:
-        """The sum [h,b,l,m]; `own`: in memory that may be written over."""
+        """The sum [h,b,l,m]; `own`: in memory that may be overwritten."""
         total = None
         if pair is not None:
             query, key = block.rows(pair[0]), block.seen(pair[1])
@@ -186,7 +188,7 @@ class _Blockwise(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,
-        terms: tuple[Term, ...],
+        terms: tuple[Rows, ...],
         hidden: Tensor | None,
         causal: bool,
         query: Tensor | None,
@@ -250,7 +252,7 @@ class _Blockwise(torch.autograd.Function):
 def _with_graph(
     logits: _Logits, tensors: Sequence[Tensor], needed: Sequence[bool], block: _Block
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """A block's part of the terms' tensors as leaves, and the rows made of them."""
+    """A block's part of the terms' tensors as leaves, and the rows computed from them."""
     with torch.enable_grad():
         leaves = [
             t.detach().requires_grad_(need)
@@ -267,7 +269,7 @@ def _add_gradients(
     d_tensors: list[Tensor | None],
     block: _Block,
 ) -> None:
-    """Add a block's gradients of the terms' tensors to those of the blocks before."""
+    """Add a block's gradients of the terms' tensors to the totals."""
     places = [n for n, leaf in enumerate(leaves) if leaf.requires_grad]
     made = [each for each in rows if each.requires_grad]
     if not places:
@@ -282,7 +284,7 @@ def _add_gradients(
 
 
 def _product(left: Tensor, right: Tensor) -> Tensor:
-    """left [h,b,l,f] right [h,b or 1,f,m]: where right is one for the batch, one product a head."""
+    """left [h,b,l,f] right [h,b or 1,f,m]; a shared right operand takes one product per head."""
     h, b, rows, inner = left.shape
     if right.shape[1] == b:
         return multiply(left, right)

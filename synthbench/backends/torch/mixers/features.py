@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.blockwise import Pair
+from synthbench.backends.torch.mixers.blockwise import Features
 from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
@@ -26,32 +26,32 @@ from synthbench.mixers.plugin_component import PluginComponent
 from synthbench.mixers.pointwise import Bottleneck
 
 
-def dot_product(component: DotProduct, inputs: ForwardInputs) -> Pair:
+def dot_product(component: DotProduct, inputs: ForwardInputs) -> Features:
     """(Q / sqrt(k), K)."""
     query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
     key = zero_padded(key, inputs.padding_mask)  # a hidden logit has gradient 0, and 0 x NaN is NaN
     return (query * query.shape[-1] ** -0.5).swapaxes(1, 2), key.swapaxes(1, 2)
 
 
-def factorized_random(component: FactorizedRandom, inputs: ForwardInputs) -> Pair:
+def factorized_random(component: FactorizedRandom, inputs: ForwardInputs) -> Features:
     """(left, right), the same for every example."""
     L, p = inputs.x.shape[1], inputs.p
     return p["factorized_random.left"][None, :, :L], p["factorized_random.right"][None, :, :L]
 
 
-def dense(component: Dense, inputs: ForwardInputs) -> Pair:
+def dense(component: Dense, inputs: ForwardInputs) -> Features:
     """(relu(X hidden), logits^T)."""
     hidden = torch.relu(inputs.project(component.hidden_name)).swapaxes(1, 2)
     return with_map(hidden, inputs.p["dense.logits"], inputs.p.get("dense.logits_bias"))
 
 
-def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Pair:
+def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Features:
     """(relu(relu(X down) up), logits^T)."""
     hidden = bottleneck_hidden(inputs).swapaxes(1, 2)
     return with_map(hidden, inputs.p["bottleneck.logits"], inputs.p.get("bottleneck.logits_bias"))
 
 
-def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Pair:
+def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Features:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
     hidden = first_convolution(name, inputs)
@@ -62,7 +62,7 @@ def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Pair:
     return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get(f"{name}.second_bias"))
 
 
-def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
+def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Features:
     """Hidden [B,H,L,k] with its map to logits [H or none,k,N] and bias [H or none,N], cut to L."""
     B, H, L, _ = hidden.shape
     key = weight[..., :L].mT.expand(H, -1, -1)[None]
@@ -72,8 +72,8 @@ def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Pair:
     return torch.cat([hidden, hidden.new_ones(B, H, L, 1)], -1), torch.cat([key, bias], -1)
 
 
-def plugin_features(component: PluginComponent, inputs: ForwardInputs) -> Pair:
-    """The pair that a component from outside makes."""
+def plugin_features(component: PluginComponent, inputs: ForwardInputs) -> Features:
+    """The features of a plug-in component."""
     x, mask = inputs.x, inputs.padding_mask
     query, key = component.make_features(inputs.p, x, mask, inputs.causal)
     query, key = query.to(x.dtype), key.to(x.dtype)
@@ -82,7 +82,7 @@ def plugin_features(component: PluginComponent, inputs: ForwardInputs) -> Pair:
     return query, key
 
 
-FEATURES: dict[str, Callable[[Any, ForwardInputs], Pair]] = {
+FEATURES: dict[str, Callable[[Any, ForwardInputs], Features]] = {
     "dot_product": dot_product,
     "factorized_random": factorized_random,
     "dense": dense,
@@ -91,8 +91,8 @@ FEATURES: dict[str, Callable[[Any, ForwardInputs], Pair]] = {
 }
 
 
-def one_pair(pairs: list[Pair]) -> Pair:
-    """The pair of the sum of logits: features side by side."""
+def join(pairs: list[Features]) -> Features:
+    """The features of the sum of several logits: side by side."""
     if len(pairs) == 1:
         return pairs[0]
     queries, keys = (side_by_side(list(each)) for each in zip(*pairs, strict=True))
@@ -100,20 +100,20 @@ def one_pair(pairs: list[Pair]) -> Pair:
 
 
 def side_by_side(features: list[Tensor]) -> Tensor:
-    """Features [B or 1,H,L,f] concatenated, each repeated for the batch where another needs it."""
+    """Features [B or 1,H,L,f] side by side, each repeated over the batch if another needs it."""
     batch = max(each.shape[0] for each in features)
     return torch.cat([each.expand(batch, -1, -1, -1) for each in features], -1)
 
 
 def has_features(component: Component) -> bool:
-    """Whether a component's logits are a product of features."""
+    """Whether a component has features."""
     if isinstance(component, PluginComponent):
         return component.features is not None
     return component.name in FEATURES
 
 
-def pair_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Pair:
-    """The feature pair of one component, its weight [H or 1] in a mixture taken in."""
+def features_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Features:
+    """The features of one component, multiplied by its weight [H or 1] in a mixture."""
     if isinstance(component, PluginComponent):
         query, key = plugin_features(component, inputs)
     else:

@@ -1,4 +1,4 @@
-"""Synthetic attention without all of its weights in memory, in PyTorch.
+"""The fused forms of synthetic attention in PyTorch, without all weights in memory.
 
 Logits that are the same for every example weigh the values of the whole batch in one product a
 head; the others are made a block of queries at a time, or, where they are products of features and
@@ -17,8 +17,8 @@ from torch import Tensor
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import fast, product
 from synthbench.backends.torch.mixers import blockwise
-from synthbench.backends.torch.mixers.blockwise import Pair, Term
-from synthbench.backends.torch.mixers.features import has_features, one_pair, pad_features, pair_of
+from synthbench.backends.torch.mixers.blockwise import Features, Rows
+from synthbench.backends.torch.mixers.features import features_of, has_features, join, pad_features
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -32,13 +32,13 @@ from synthbench.backends.torch.private_api import is_fake
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
 
-# A hidden key's last feature, times one in every query: no logit comes near it.
+# The last feature of a masked key; every query has a one there, so that the logit is this low.
 HIDDEN = -1e30
-# Up to these lengths a CPU trains these, alone, faster with the equations as written, by
-# measurement: the logits of conv and conv_relu_conv are in memory in any case.
+# Up to these lengths, measured, a CPU trains these components faster in the reference form if they
+# are alone: the logits of conv and conv_relu_conv are in memory in any case.
 PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
-# Without oneDNN's products, up to so many logits [B,H,L,L] of any mixer: weights made again cost a
-# product more in the backward pass and, by blocks, a softmax.
+# Without oneDNN's products, the same holds for every mixer up to this many logits [B,H,L,L]:
+# recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 
@@ -50,7 +50,7 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The numbers of `reference`, its weights [B,H,L,L] never in memory together."""
+    """The same numbers as `reference`, never with all weights [B,H,L,L] in memory."""
     inputs = ForwardInputs(p, x, padding_mask, causal, product)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     heads = zero_fully_masked_queries(attend(mixer, inputs, value), inputs)
@@ -59,7 +59,7 @@ def fused(
 
 
 def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
-    """Whether memory is the faster place for the weights [B,H,L,L], as on a CPU for small ones."""
+    """Whether the reference form is faster, as on a CPU for small weights [B,H,L,L]."""
     names = {component.name for component in mixer.components}
     if x.device.type == "cuda" or names <= SHARED:
         return False
@@ -78,14 +78,14 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
 
 
 def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
-    """softmax(S) value: value [B,L,H,k] -> [B,L,H,k]; what sees no key has any finite output."""
+    """softmax(S) value: [B,L,H,k] -> [B,L,H,k]; a query without a key gets any finite output."""
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     if SHARED.issuperset(component.name for component in mixer.components):
         if caches_weights(mixer, inputs):
-            record_kernel("weights kept between calls")
+            record_kernel("cached weights")
             heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
         else:
-            record_kernel("one product a head, by blocks of queries")
+            record_kernel("one product per head, by blocks of queries")
             pair, terms = split(parts, inputs)
             heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
         if heads is not None:
@@ -102,29 +102,29 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
 Parts = list[tuple[Component, Tensor | None]]  # components with their weights in the mixture
 
 
-def split(parts: Parts, inputs: ForwardInputs) -> tuple[Pair | None, list[Term]]:
-    """The components that are products of features as one pair, and the others."""
+def split(parts: Parts, inputs: ForwardInputs) -> tuple[Features | None, list[Rows]]:
+    """The components with features, joined to one pair, and the others as rows."""
     pairs, terms = [], []
     for component, weight in parts:
         if has_features(component):
-            pairs.append(pair_of(component, inputs, weight))
+            pairs.append(features_of(component, inputs, weight))
         else:
             terms.append(term_of(component, inputs, weight))
     if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
         terms.append(logits_term(inputs.p["position_bias"]))
-    return one_pair(pairs) if pairs else None, terms
+    return join(pairs) if pairs else None, terms
 
 
 def weights_of(mixer: Attention, inputs: ForwardInputs) -> list[Tensor | None]:
-    """The weight [H or 1] of each component; None where they are added as they are."""
+    """The weight [H or 1] of each component; None if they are added without weights."""
     alpha = inputs.p.get("alpha")
     if alpha is None:
         return [None] * len(mixer.components)
     return list(softmax(alpha, axis=0).reshape(len(mixer.components), -1).unbind())
 
 
-def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
-    """One call of PyTorch's fused attention; padding is one more feature, never a mask.
+def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
+    """One call of PyTorch's fused attention; padding is an extra feature instead of a mask.
 
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
     CUDA one that is a multiple of 8.
@@ -148,7 +148,7 @@ def flash(pair: Pair, value: Tensor, inputs: ForwardInputs) -> Tensor:
 
 
 def by_blocks(
-    pair: Pair | None, terms: list[Term], value: Tensor, mask: Tensor | None, causal: bool
+    pair: Features | None, terms: list[Rows], value: Tensor, mask: Tensor | None, causal: bool
 ) -> Tensor:
     """`blockwise.attend` of a pair [B or 1,H,L,f] as it is here; value [H,b,L,c] -> [H,b,L,c]."""
     if pair is not None:
@@ -160,7 +160,7 @@ def by_blocks(
 def shared(
     value: Tensor, inputs: ForwardInputs, product: Callable[[Tensor], Tensor]
 ) -> Tensor | None:
-    """Weights that are the same for every example times the values [B,L,H,k] side by side.
+    """Weights shared by the batch, times the values [B,L,H,k] of all examples side by side.
 
     `product` takes [H,1,L,c] to weights times it. Padded keys have values of zero; what they weigh
     is taken out by a division by the weight of the others: Y = (P (m V)) / (P m). None where the
@@ -181,19 +181,19 @@ def shared(
 
 
 def zero_fully_masked_queries(heads: Tensor, inputs: ForwardInputs) -> Tensor:
-    """Heads [B,L,H,k] with zeros where a query sees no key."""
+    """Heads [B,L,H,k] with zeros for queries that see no key."""
     if inputs.padding_mask is None:
         return heads
     return torch.where(sees_a_key(inputs.padding_mask, inputs.causal)[..., None, None], heads, 0)
 
 
 def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
-    """[B,L], or [B,1] where all queries see the same: whether one of the keys seen is real."""
+    """Whether a query sees a real key: [B,L], or [B,1] if all queries see the same keys."""
     if causal:
         return padding_mask.cumsum(1) > 0
     return padding_mask.any(1, keepdim=True)
 
 
 def exists(x: Tensor) -> bool:
-    """Whether a tensor has values, to look at now."""
+    """Whether a tensor has values that can be read now."""
     return not (x.is_meta or is_fake(x) or torch.compiler.is_compiling())

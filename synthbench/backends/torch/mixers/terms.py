@@ -1,4 +1,4 @@
-"""Logits that are no product of features, a block of queries at a time, in PyTorch.
+"""Logits that are not a product of features, by blocks of queries, in PyTorch.
 
 Heads come first, as `blockwise` has them.
 """
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import components
-from synthbench.backends.torch.mixers.blockwise import Term
+from synthbench.backends.torch.mixers.blockwise import Rows
 from synthbench.backends.torch.mixers.factorized_dense import factor
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, record_kernel, split_heads
 from synthbench.mixers.component import Component
@@ -23,22 +23,22 @@ from synthbench.mixers.pointwise import Glu
 from synthbench.mixers.random import FixedRandom, Random
 
 
-def random(component: Random | FixedRandom, inputs: ForwardInputs, weight: Tensor | None) -> Term:
-    """Rows of the logits [H,N,N], whose gradient is written where it belongs block by block."""
+def random(component: Random | FixedRandom, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
+    """Rows of the logits [H,N,N]; their gradient is written block by block."""
     logits = inputs.p[f"{component.name}.logits"][:, None]
     if weight is None:
-        return Term(lambda keys, rows: rows[..., :keys], (logits,))
-    return Term(lambda keys, rows, w: rows[..., :keys] * w, (logits,), (by_head(weight),))
+        return Rows(lambda keys, rows: rows[..., :keys], (logits,))
+    return Rows(lambda keys, rows, w: rows[..., :keys] * w, (logits,), (by_head(weight),))
 
 
 def factorized_dense(
     component: FactorizedDense, inputs: ForwardInputs, weight: Tensor | None
-) -> Term:
+) -> Rows:
     """A[..,j // b] B[..,j % b] of a block."""
     hidden_a, hidden_b = component.hidden_names
     a = factor(inputs, hidden_a, "factorized_dense.a").swapaxes(0, 1)
     b = factor(inputs, hidden_b, "factorized_dense.b").swapaxes(0, 1)
-    return Term(outer_rows, (a if weight is None else a * by_head(weight), b))
+    return Rows(outer_rows, (a if weight is None else a * by_head(weight), b))
 
 
 def outer_rows(keys: int, a: Tensor, b: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def outer_rows(keys: int, a: Tensor, b: Tensor) -> Tensor:
     return (a[..., :, None] * b[..., None, :]).flatten(-2)[..., :keys]
 
 
-def glu(component: Glu, inputs: ForwardInputs, weight: Tensor | None) -> Term:
+def glu(component: Glu, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
     """(Xh logits) * sigmoid(Xh gate) of a block."""
     p, L = inputs.p, inputs.x.shape[1]
     split = split_heads(inputs.x, p["glu.logits"].shape[0]).permute(2, 0, 1, 3)
@@ -56,7 +56,7 @@ def glu(component: Glu, inputs: ForwardInputs, weight: Tensor | None) -> Term:
         whole += [p[f"glu.{name}_bias"][:, None, None, :L] for name in ("logits", "gate")]
     if weight is not None:
         whole[::2] = [each * by_head(weight) for each in whole[::2]]
-    return Term(glu_rows, (split,), tuple(whole))
+    return Rows(glu_rows, (split,), tuple(whole))
 
 
 def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor) -> Tensor:
@@ -67,21 +67,21 @@ def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
     return made * torch.sigmoid(opened)
 
 
-def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Term:
-    """Logits made all at once [B,H,L,L], where to make them again would cost more than it saves."""
+def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
+    """Logits computed all at once [B,H,L,L], where recomputing them costs more than it saves."""
     logits = components.logits(component, inputs)
     return logits_term(logits if weight is None else logits * weight[:, None, None])
 
 
-def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tensor | None) -> Term:
-    """Rows of a component from outside by block, or all of its logits at once."""
+def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
+    """Rows of a plug-in component by block, or all of its logits at once."""
     if component.rows is None:
         record_kernel(component.whole_kernel)
         return whole(component, inputs, weight)
     own = component.own(inputs.p)
     names = tuple(own)
     L, H, device = inputs.x.shape[1], component.heads, inputs.x.device
-    # Axes of size 1 are never cut: parameters come whole, x with a block's examples.
+    # Axes of size 1 are never cut: parameters stay whole, x is cut to a block's examples.
     tensors = [t[None, None] for t in own.values()]
     heads = torch.arange(H, device=device)[:, None, None, None]
     queries = torch.arange(L, device=device)[None, None, :, None]
@@ -93,16 +93,16 @@ def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tenso
         made = made.to(x.dtype).swapaxes(0, 1)[..., :keys]
         return made * others[-1] if weights else made
 
-    return Term(rows, (queries,), (inputs.x[None], heads, *tensors, *weights))
+    return Rows(rows, (queries,), (inputs.x[None], heads, *tensors, *weights))
 
 
-def logits_term(logits: Tensor) -> Term:
-    """Logits [B or 1,H,L,L] that are there."""
-    return Term(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
+def logits_term(logits: Tensor) -> Rows:
+    """Logits [B or 1,H,L,L] that exist already."""
+    return Rows(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
 
 
 def fold(x: Tensor, weight: Tensor) -> Tensor:
-    """x [h,b,l,k] times weight [h,1,k,m], one product a head."""
+    """x [h,b,l,k] times weight [h,1,k,m], one product per head."""
     h, b, rows, k = x.shape
     return product(x.reshape(h, b * rows, k), weight[:, 0]).reshape(h, b, rows, -1)
 
@@ -112,7 +112,7 @@ def by_head(weight: Tensor) -> Tensor:
     return weight[:, None, None, None]
 
 
-TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Term]] = {
+TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Rows]] = {
     "random": random,
     "fixed_random": random,
     "factorized_dense": factorized_dense,
@@ -122,8 +122,8 @@ TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Term]] = {
 }
 
 
-def term_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Term:
-    """The term of one component, its weight [H or 1] in a mixture taken in."""
+def term_of(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
+    """The rows of one component, multiplied by its weight [H or 1] in a mixture."""
     if isinstance(component, PluginComponent):
         return plugin_term(component, inputs, weight)
     return TERMS[component.name](component, inputs, weight)

@@ -1,0 +1,131 @@
+"""How long a plan will take: judged by an earlier run of its suite, or else by its limits."""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from synthbench.errors import ResultsError
+from synthbench.record import Record, latest
+from synthbench.store import Run, list_runs, read_info, read_run
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import Plan, device_kind
+
+# What an earlier record must share with a cell to stand for it: the first that is found counts.
+MATCHES = (
+    ("framework", "mode", "seq_len"),
+    ("framework", "mode"),
+    ("framework",),
+    (),
+)
+LIMITS = ("min_samples", "min_seconds", "max_seconds", "precision", "timeout_seconds")
+
+# Seconds of a cell beside its steady state, least and most: to start a process, check, build,
+# compile and make the first step. As the committed runs took on two cores, stacks up to T5 base;
+# torch.compile by rule of thumb.
+OVERHEAD_SECONDS = {
+    ("torch", "eager", "mixer"): (0.2, 6.0),
+    ("torch", "eager", "stack"): (0.2, 14.0),
+    ("torch", "compiled", "mixer"): (5.0, 30.0),
+    ("torch", "compiled", "stack"): (5.0, 90.0),
+    ("jax", "compiled", "mixer"): (0.4, 5.0),
+    ("jax", "compiled", "stack"): (0.4, 23.0),
+}
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Seconds that a run will take, and what this rests on."""
+
+    low: float
+    high: float
+    basis: str
+
+
+def estimate(plan: Plan, results: Path) -> Estimate:
+    """How long a plan takes, by the newest run of its suite on this kind of device if there is one.
+
+    Runs below `results` that cannot be read are passed over.
+    """
+    for run in _earlier_runs(plan, results):
+        records = [r for r in latest(run.records) if r.outcome != "unsupported"]
+        if records:
+            return _from_run(plan, run, records)
+    return _from_limits(plan, results)
+
+
+def _earlier_runs(plan: Plan, results: Path) -> Iterator[Run]:
+    """The runs of the same suite on the same kind of device, the newest first."""
+    found: list[tuple[str, Path]] = []
+    for folder in list_runs(results / plan.suite):
+        try:
+            info = read_info(folder)
+        except ResultsError:
+            continue
+        if info.suite == plan.suite and device_kind(info.device) == device_kind(plan.device):
+            found.append((info.started, folder))
+    for _, folder in sorted(found, reverse=True):
+        with contextlib.suppress(ResultsError):
+            yield read_run(folder)
+
+
+def _from_run(plan: Plan, run: Run, records: list[Record]) -> Estimate:
+    seconds: dict[tuple[object, ...], list[float]] = {}
+    for record in records:
+        for fields in MATCHES:
+            seconds.setdefault(_place(record.cell, fields), []).append(record.wall_seconds)
+    medians = {place: statistics.median(values) for place, values in seconds.items()}
+    total, matched = 0.0, Counter[tuple[str, ...]]()
+    for cell in plan.cells:
+        fields = next(fields for fields in MATCHES if _place(cell, fields) in medians)
+        matched[fields] += 1
+        total += medians[_place(cell, fields)]
+    total *= plan.settings.measure.rounds
+    exact = matched.pop(MATCHES[0], 0)
+    parts = [
+        f"median seconds per cell in {run.path}, begun {run.info.started[:10]}: {exact} of "
+        f"{len(plan.cells)} cells are matched by framework, mode and length"
+    ]
+    parts += [f"{n} by {' and '.join(f) or 'nothing, all its cells'}" for f, n in matched.items()]
+    basis = ", ".join(parts)
+    before, now = run.info.settings.get("measure", {}), plan.settings.measure
+    changed = [name for name in LIMITS if before.get(name) != getattr(now, name)]
+    if changed:
+        basis += f". That run had another {', '.join(changed)}"
+    return Estimate(total, total, basis)
+
+
+def _place(cell: Cell, fields: tuple[str, ...]) -> tuple[object, ...]:
+    return tuple((name, getattr(cell, name)) for name in fields)
+
+
+def _build(cell: Cell) -> tuple[str, str, str]:
+    """What the time to build and compile a cell depends on most."""
+    return cell.framework, cell.compile, "mixer" if cell.model.kind == "mixer" else "stack"
+
+
+def _from_limits(plan: Plan, results: Path) -> Estimate:
+    measure = plan.settings.measure
+    low = high = 0.0
+    for cell in plan.cells:
+        least, most = OVERHEAD_SECONDS[_build(cell)]
+        low += min(measure.min_seconds + least, measure.timeout_seconds)
+        high += min(measure.max_seconds + most, measure.timeout_seconds)
+    kinds = dict.fromkeys(map(_build, plan.cells))
+    overheads = ", ".join(
+        f"{OVERHEAD_SECONDS[kind][0]:g} to {OVERHEAD_SECONDS[kind][1]:g} s in {kind[0]} {kind[1]} "
+        f"for a {kind[2]}"
+        for kind in kinds
+    )
+    return Estimate(
+        low * measure.rounds,
+        high * measure.rounds,
+        f"the suite's limits, a rough range: there is no run of {plan.suite} on "
+        f"{device_kind(plan.device)} below {results}. Each cell takes min_seconds "
+        f"{measure.min_seconds:g} to max_seconds {measure.max_seconds:g}, and to start, check and "
+        f"compile {overheads}; timeout_seconds {measure.timeout_seconds:g} ends it",
+    )

@@ -1,0 +1,99 @@
+"""What is selected from a suite: frameworks, variants, lengths, and the baseline among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import get_args
+
+from synthbench.errors import NotationError, ShapeError, UnknownNameError
+from synthbench.mixers.notation import canonical
+from synthbench.mixers.validation import shorten_list
+from synthbench.suites.cell import Framework
+from synthbench.suites.expansion import expand
+from synthbench.suites.settings import MixerSizes, Settings
+from synthbench.suites.suite import Suite
+
+FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+
+
+def choose_frameworks(
+    suite: Suite, own: Sequence[Framework], wanted: Iterable[str] | None
+) -> tuple[Framework, ...]:
+    """The frameworks of the suite that are wanted; all where `wanted` is None."""
+    if wanted is None:
+        return tuple(dict.fromkeys(own))
+    chosen: list[Framework] = []
+    for name in wanted:
+        found = next((framework for framework in FRAMEWORKS if framework == name), None)
+        if found is None:
+            raise UnknownNameError("framework", name, FRAMEWORKS)
+        if found not in own:
+            raise NotationError(
+                f"suite {suite.name} has no cells for {name}; its axes.framework is "
+                f"{', '.join(own)} ({suite.source})"
+            )
+        chosen.append(found)
+    return tuple(dict.fromkeys(chosen))
+
+
+def variants_of_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
+    """The variants of a suite file in canonical notation, lists of options expanded."""
+    names: list[str] = []
+    for position, variant in enumerate(variants):
+        try:
+            names += map(canonical, expand(variant))
+        except (NotationError, UnknownNameError, ShapeError) as error:
+            raise NotationError(f"{suite.source}: axes.variant.{position}: {error}") from error
+    return unique(names)
+
+
+def sizes_of_mixers(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:
+    """`model.mixers` by canonical notation."""
+    found: dict[str, MixerSizes] = {}
+    for variant, own in sizes.items():
+        try:
+            found[canonical(variant)] = own
+        except (NotationError, UnknownNameError, ShapeError) as error:
+            raise NotationError(f"{suite.source}: model.mixers.{variant}: {error}") from error
+    return found
+
+
+def find_baseline(
+    suite: Suite, settings: Settings, names: Sequence[str], selected: bool
+) -> tuple[str, tuple[str, ...]]:
+    """The baseline in canonical notation, and notes where it is not among `names`."""
+    try:
+        baseline = canonical(settings.baseline)
+    except (NotationError, UnknownNameError, ShapeError) as error:
+        raise NotationError(f"{suite.source}: baseline: {error}") from error
+    if baseline in names:
+        return baseline, ()
+    measured = shorten_list(names)
+    if selected:
+        return baseline, (
+            f"no ratios: the baseline {baseline} is not among the variants selected ({measured}); "
+            f"add it to them",
+        )
+    if "baseline" in settings.model_fields_set:
+        raise NotationError(
+            f"{suite.source}: baseline: {baseline} is not among axes.variant ({measured}); "
+            "add it there, or name one of them"
+        )
+    return baseline, (
+        f"no ratios: {suite.source} names no baseline, and {baseline} is not among its variants; "
+        "write baseline: with one of them",
+    )
+
+
+def unique(names: Iterable[str]) -> tuple[str, ...]:
+    """Each name once, in order."""
+    return tuple(dict.fromkeys(names))
+
+
+def require_lengths(seq_lens: Iterable[int]) -> tuple[int, ...]:
+    """Each length once, in order; NotationError for one below 1."""
+    lengths = tuple(dict.fromkeys(seq_lens))
+    for length in lengths:
+        if length < 1:
+            raise NotationError(f"length {length} is too short; use lengths of 1 or more")
+    return lengths
