@@ -2,7 +2,7 @@
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
-# make paper-tables  docs/paper.md anew: the paper's tables, ours beside theirs, from results/
+# make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
 #                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is

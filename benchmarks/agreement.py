@@ -1,10 +1,10 @@
-"""Do two runs of the same suite on the same machine agree?
+"""Check whether two runs of the same suite on the same machine agree.
 
     python -m benchmarks.agreement results/seq_scaling/first results/seq_scaling/second
 
-A ratio to the baseline agrees where the second run's lies in the first run's 95% interval, or
-differs from the first's by less than its noise floor. It prints the share, what disagrees, and how
-far apart the ratios of each framework are.
+A ratio to the baseline agrees if the second run's ratio lies in the first run's 95% confidence
+interval, or differs from the first run's ratio by less than its noise floor. Prints the share that
+agrees, the ratios that do not, and how much the ratios of each framework differ.
 """
 
 from __future__ import annotations
@@ -32,32 +32,34 @@ class Ratio(NamedTuple):
 
 
 def main(
-    first: Annotated[Path, typer.Argument(help="The run whose intervals and noise floor count.")],
-    second: Annotated[Path, typer.Argument(help="The run whose ratios are held to them.")],
+    first: Annotated[
+        Path, typer.Argument(help="The run whose intervals and noise floor are used.")
+    ],
+    second: Annotated[Path, typer.Argument(help="The run whose ratios are checked.")],
 ) -> None:
     """Print how many ratios agree, and those that do not."""
     expected, floor = read_ratios(first)
     found, _ = read_ratios(second)
-    shared = [place for place in expected if place in found]
-    apart = []
-    for place in shared:
-        one, other = expected[place], found[place].value
+    shared = [row for row in expected if row in found]
+    disagreeing = []
+    for row in shared:
+        one, other = expected[row], found[row].value
         inside = one.low <= other <= one.high
         if not inside and abs(math.log(other / one.value)) >= math.log(floor):
-            apart.append(place)
-            typer.echo(f"{place}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), {other:.3f}")
+            disagreeing.append(row)
+            typer.echo(f"{row}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), {other:.3f}")
     for framework in FRAMEWORKS:
-        own = [place for place in shared if place.startswith(f"{framework} ")]
-        if own:
-            sizes = [abs(math.log(found[place].value / expected[place].value)) for place in own]
+        rows = [row for row in shared if row.startswith(f"{framework} ")]
+        if rows:
+            sizes = [abs(math.log(found[row].value / expected[row].value)) for row in rows]
             half, most = (math.exp(size) - 1 for size in np.quantile(sizes, [0.5, 0.95]))
             typer.echo(
-                f"{framework}: {sum(place not in apart for place in own)} of {len(own)}; half "
+                f"{framework}: {sum(row not in disagreeing for row in rows)} of {len(rows)}; half "
                 f"differ by less than {100 * half:.2g}%, 95% by less than {100 * most:.2g}%"
             )
-    share = 1 - len(apart) / len(shared) if shared else math.nan
+    share = 1 - len(disagreeing) / len(shared) if shared else math.nan
     typer.echo(
-        f"{len(shared) - len(apart)} of {len(shared)} ratios agree ({100 * share:.1f}%); "
+        f"{len(shared) - len(disagreeing)} of {len(shared)} ratios agree ({100 * share:.1f}%); "
         f"noise floor {100 * (floor - 1):.2g}%"
     )
 
@@ -73,8 +75,8 @@ def read_ratios(run_dir: Path) -> tuple[dict[str, Ratio], float]:
         for start in range(keys, len(row), 4):
             numbers: tuple[Value, ...] = row[start : start + 3]
             if not any(isinstance(number, str) for number in numbers):
-                place = " ".join([*map(str, row[:keys]), table.columns[start].group])
-                found[place] = Ratio(*map(float, numbers))
+                name = " ".join([*map(str, row[:keys]), table.columns[start].group])
+                found[name] = Ratio(*map(float, numbers))
     floor = context.noise.floor
     return found, floor.ratio if floor else 1.0
 

@@ -1,10 +1,10 @@
-"""Kill a run with SIGKILL at random moments, go on with it each time, and see what it has lost.
+"""Kill a run with SIGKILL at random moments, resume it each time, and check that nothing is lost.
 
     python -m benchmarks.kill_resume --tries 20 --seed 0
 
-The moments count from when the frameworks are imported: the making of the run's folder, the
-measuring, and the writing of its records all lie within reach. Exit code 1 says that something was
-lost, measured twice or left out.
+Each moment is counted from the import of the frameworks, so that it can hit the creation of the
+run's folder, the measuring, or the writing of records. Exit code 1: something was lost, measured
+twice or skipped.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from synthbench.run import runner
+from synthbench.run import cell_runner, runner
 from synthbench.run.extensions import load_plugin
 from synthbench.store import RECORDS, read_info, read_run
 from synthbench.suites.plan import Plan, make_plan
@@ -30,14 +30,14 @@ from synthbench.suites.suite import parse_suite
 ROOT = Path(__file__).resolve().parents[1]
 PLUGIN = "tests.plugins.faulty"
 VARIANTS = tuple(f"sleeper(seconds={seconds})" for seconds in (0.001, 0.002, 0.003, 0.004))
-ROUNDS_PER_TRY = 2  # so that there is still something to do when the last kill comes
-LATEST_SECONDS = 0.8  # of a kill, from when the frameworks are there
+ROUNDS_PER_TRY = 2  # so that work is left at the last kill
+LATEST_SECONDS = 0.8  # of a kill, after the frameworks are imported
 READY = "ready"
 
 
 @dataclass
 class Found:
-    """What became of a run: records kept at each kill, the number at the end, what went wrong."""
+    """The result: records kept at each kill, the number at the end, and problems."""
 
     total: int
     kept: list[int] = field(default_factory=list)
@@ -47,7 +47,7 @@ class Found:
 
 
 def tiny_plan(tries: int) -> Plan:
-    """Forward cells of mixers that do next to nothing."""
+    """Forward cells of mixers that do almost nothing."""
     text = f"""
     axes: {{variant: {list(VARIANTS)!r}, framework: [torch], mode: [forward], seq_len: [4]}}
     model: {{kind: mixer, d_model: 4, heads: 1}}
@@ -59,7 +59,7 @@ def tiny_plan(tries: int) -> Plan:
 
 
 def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
-    """Kill a run `tries` times, each time going on with it, then let it end."""
+    """Kill a run `tries` times, resume it each time, then let it finish."""
     moments = random.Random(seed)
     plan = tiny_plan(tries)
     expected = {(cell.id, n) for n in range(plan.settings.measure.rounds) for cell in plan.cells}
@@ -68,17 +68,17 @@ def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
     for number in range(tries + 1):
         killed = number < tries
         moment = moments.uniform(0, LATEST_SECONDS)
-        code = _run(run_dir, tries, moment if killed else None, amid=number % 2 == 1)
+        code = _run(run_dir, tries, moment if killed else None, after_record=number % 2 == 1)
         if not killed and code != 0:
             found.problems.append(f"the last run ended with exit code {code}")
         *lines, rest = _content(run_dir).split(b"\n")
-        whole = [line for line in lines if _is_whole(line)]
-        if whole[: len(before)] != before:
-            found.problems.append(f"after run {number}, records that were complete are not kept")
-        before = whole
+        complete = [line for line in lines if _is_complete(line)]
+        if complete[: len(before)] != before:
+            found.problems.append(f"after run {number}, complete records were lost")
+        before = complete
         if killed:
             found.moments.append(moment)
-            found.kept.append(len(whole))
+            found.kept.append(len(complete))
             found.torn += bool(rest)
     _judge(run_dir, expected, found)
     return found
@@ -87,23 +87,23 @@ def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
 def _judge(run_dir: Path, expected: set[tuple[str, int]], found: Found) -> None:
     run = read_run(run_dir)
     times = Counter((record.id, record.round) for record in run.records)
-    twice = [place for place, count in times.items() if count > 1]
+    twice = [record for record, count in times.items() if count > 1]
     if twice:
         found.problems.append(f"measured twice in a round: {twice}")
     if missing := expected - times.keys():
         found.problems.append(f"missing: {sorted(missing)}")
-    if strange := times.keys() - expected:
-        found.problems.append(f"of no cell of the plan: {sorted(strange)}")
+    if unexpected := times.keys() - expected:
+        found.problems.append(f"not in the plan: {sorted(unexpected)}")
     if read_info(run_dir).finished is None:
         found.problems.append("the run is not finished")
     if failed := [record.reason for record in run.records if record.outcome != "ok"]:
         found.problems.append(f"not ok: {failed}")
 
 
-def _run(run_dir: Path, tries: int, kill_after: float | None, amid: bool) -> int:
-    """Begin or go on with the run in a process of its own; kill it where a moment is given.
+def _run(run_dir: Path, tries: int, kill_after: float | None, after_record: bool) -> int:
+    """Start or resume the run in a new process; kill it after `kill_after` seconds, if given.
 
-    The moment counts from when the frameworks are there or, with `amid`, from the first record.
+    Counted from the import of the frameworks or, with `after_record`, from the first new record.
     """
     already = len(_content(run_dir))
     command = [sys.executable, "-m", "benchmarks.kill_resume", "--measure", str(run_dir)]
@@ -115,7 +115,7 @@ def _run(run_dir: Path, tries: int, kill_after: float | None, amid: bool) -> int
         while process.stdout.readline().strip() not in (READY, ""):
             pass
         if kill_after is not None:
-            while amid and len(_content(run_dir)) <= already and process.poll() is None:
+            while after_record and len(_content(run_dir)) <= already and process.poll() is None:
                 time.sleep(0.005)
             time.sleep(kill_after)
             process.kill()
@@ -127,14 +127,14 @@ def _run(run_dir: Path, tries: int, kill_after: float | None, amid: bool) -> int
 
 
 def _measure(run_dir: Path, tries: int) -> None:
-    """What the killed process does: it says when the frameworks are there, and measures."""
-    read_environment = runner.read_environment  # type: ignore[attr-defined]
+    """In the process that is killed: report when the frameworks are imported, then measure."""
+    read_environment = cell_runner.read_environment  # type: ignore[attr-defined]
 
     def announced(threads: int | None = None) -> dict[str, Any]:
         print(READY, flush=True)
         return read_environment(threads)
 
-    runner.read_environment = announced  # type: ignore[attr-defined]
+    cell_runner.read_environment = announced  # type: ignore[attr-defined]
     runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])
 
 
@@ -143,7 +143,7 @@ def _content(run_dir: Path) -> bytes:
     return path.read_bytes() if path.exists() else b""
 
 
-def _is_whole(line: bytes) -> bool:
+def _is_complete(line: bytes) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except ValueError:
@@ -151,7 +151,7 @@ def _is_whole(line: bytes) -> bool:
 
 
 def main() -> int:
-    """Read the options, try, and print what was found."""
+    """Read the options, run the check, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tries", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
@@ -165,7 +165,9 @@ def main() -> int:
         found = kill_and_resume(Path(folder) / "run", options.tries, options.seed)
     print(f"seed {options.seed}: killed {len(found.kept)} times")
     for moment, kept in zip(found.moments, found.kept, strict=True):
-        print(f"  {moment * 1e3:4.0f} ms after the frameworks were there: {kept} of {found.total}")
+        print(
+            f"  {moment * 1e3:4.0f} ms after the import of the frameworks: {kept} of {found.total}"
+        )
     print(f"{found.torn} kills cut a record in two; {len(found.problems)} problems")
     print(*found.problems, sep="\n")
     return 1 if found.problems else 0

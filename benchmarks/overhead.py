@@ -1,12 +1,12 @@
-"""What the harness adds to each cell, beyond building, compiling and measuring.
+"""The overhead of the harness per cell, beyond building, compiling and measuring.
 
     python -m benchmarks.overhead [--suite smoke]
 
-Runs a suite on the CPU. Of each cell's seconds, from when the runner begins with it until its
-record is on the disk, its build, its compilation, its first step, the step whose memory is read,
-the warm-up and the samples are taken off. What is left is the harness: forking, start values,
-prediction, settling of memory, counting of FLOPs, writing. The parity check, which many cells
-share, is not in it. Exit code 1 says that the mean is over the limit.
+Runs a suite on the CPU. The time of each cell, from its start until its record is on disk,
+minus the time to build, compile, run the first step and the step whose memory is measured, warm up,
+and sample, is the overhead: forking, start values, memory prediction, settling of memory, counting
+FLOPs, writing. The parity check, which many cells share, is not included. Exit code 1: the mean is
+above the limit.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite
 
-LIMITS = {"torch": 0.100, "jax": 0.300}  # seconds a cell
+LIMITS = {"torch": 0.100, "jax": 0.300}  # seconds per cell
 
 
 class Clock(Silent):
-    """Takes the runner's seconds of each cell, its parity check left out."""
+    """Measures the runner's time for each cell, without the parity check."""
 
     def __init__(self) -> None:
         self.begun = 0.0
@@ -49,11 +49,11 @@ class Clock(Silent):
 
 
 def added(record: Record, seconds: float) -> dict[str, float]:
-    """Seconds that the harness added to an ok cell, by stage."""
+    """The overhead of an ok cell in seconds, by stage."""
     timing = record.measurements.timing
     assert timing is not None
     stages = dict(record.host["stage_seconds"])
-    outside = seconds - sum(stages.values())  # forking, importing nothing, replying, writing
+    outside = seconds - sum(stages.values())  # forking, replying, writing
     measured = {
         "building": timing.build_seconds,
         "compiling": timing.compile_seconds,
@@ -61,13 +61,13 @@ def added(record: Record, seconds: float) -> dict[str, float]:
         "reading memory": stages["reading memory"],
         "timing": stages["timing"],
     }
-    own = {stage: spent - measured.get(stage, 0.0) for stage, spent in stages.items()}
-    del own["timing"], own["reading memory"]
-    return own | {"outside the child's stages": outside}
+    overhead = {stage: spent - measured.get(stage, 0.0) for stage, spent in stages.items()}
+    del overhead["timing"], overhead["reading memory"]
+    return overhead | {"outside the child's stages": outside}
 
 
 def main() -> int:
-    """Run the suite and print what was added; 1 where it is over the limit."""
+    """Run the suite and print the overhead; 1 if it is above the limit."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--suite", default="smoke")
     options = parser.parse_args()
@@ -89,8 +89,9 @@ def main() -> int:
         mean = statistics.fmean(sums)
         over = over or mean > limit
         print(
-            f"{framework}: {mean * 1e3:.0f} ms a cell (median {statistics.median(sums) * 1e3:.0f}, "
-            f"largest {max(sums) * 1e3:.0f}; {len(sums)} cells), limit {limit * 1e3:.0f} ms"
+            f"{framework}: {mean * 1e3:.0f} ms per cell "
+            f"(median {statistics.median(sums) * 1e3:.0f}, largest {max(sums) * 1e3:.0f}; "
+            f"{len(sums)} cells), limit {limit * 1e3:.0f} ms"
         )
         by_stage: dict[str, float] = defaultdict(float)
         for cell in cells:

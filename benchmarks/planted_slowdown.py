@@ -1,10 +1,10 @@
-"""Is a slowdown of 10%, planted on purpose, found on this machine, and nothing where nothing is?
+"""Check that a planted slowdown of 10% is found on this machine, and that no other is reported.
 
     python -m benchmarks.planted_slowdown
 
-measures a smoke-sized cell of a mixer that does the work of V ten times over, its A/A twin, and one
-that does it eleven times: 10% more of the same work, in both frameworks, in several runs of the
-whole harness. It prints each verdict and how often it fell. Nothing else should run meanwhile.
+Measures a small cell of a mixer that does the work of V ten times, its A/A twin, and a mixer that
+does it eleven times (10% more of the same work), in both frameworks, in several runs of the whole
+harness. Prints each verdict and how often it occurred. Nothing else should run at the same time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ baseline: repeated
 
 @dataclass(frozen=True)
 class Repeated(Mixer):
-    """V of V of V ...: each pass takes what the one before gave, so that none can be left out."""
+    """V applied repeatedly; each pass needs the result of the last, so none can be skipped."""
 
     name: ClassVar[str] = "repeated"
     times: int = 10
@@ -69,8 +69,8 @@ class Repeated(Mixer):
 
 
 def main(
-    runs: Annotated[int, typer.Option(help="How often the whole is done.")] = 10,
-    rounds: Annotated[int, typer.Option(help="Rounds of each run.")] = 5,
+    runs: Annotated[int, typer.Option(help="Number of runs.")] = 10,
+    rounds: Annotated[int, typer.Option(help="Rounds per run.")] = 5,
 ) -> None:
     """Print the verdicts of each run, and how many of them are right."""
     load_plugin(MODULE)
@@ -82,8 +82,8 @@ def main(
             tables = {table.name: table for table in make_tables(read_run(Path(folder) / "run"))}
         for row in tables["ratios"].rows:
             framework, _, variant, ratio, low, high, verdict = row
-            word = str(verdict).partition(" (")[0]
-            found.setdefault((str(framework), str(variant)), []).append(word)
+            name = str(verdict).partition(" (")[0]
+            found.setdefault((str(framework), str(variant)), []).append(name)
             typer.echo(
                 f"run {number + 1}: {framework:5} {variant:20} "
                 f"{ratio:.3f} ({low:.3f} to {high:.3f}) {verdict}"

@@ -1,9 +1,9 @@
-"""Record the noise of this machine: the same cell in many processes, as a file of step times.
+"""Record the noise of this machine: step times of the same cell in many processes.
 
     python -m benchmarks.record_noise tests/data/step_times.json
 
-The tests of verdicts draw from it. Nothing is left out: other load, the clock of the cores, where a
-process found its memory.
+The tests of verdicts sample from this file. It includes all noise: other load, clock rates, and the
+memory placement of each process.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from synthbench.store import read_records, read_run
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
 
-SAMPLES = 60  # kept of each process
+SAMPLES = 60  # kept per process
 SUITE = """
 axes: {{variant: [V], framework: [torch], mode: [forward], seq_len: [64], batch: [2]}}
 model: {{kind: mixer, d_model: 64, heads: 4}}
@@ -31,7 +31,7 @@ measure: {{rounds: {rounds}, aa: false, min_samples: 60, min_seconds: 0.05, max_
 
 def main(
     path: Annotated[Path, typer.Argument(help="The file to write.")],
-    processes: Annotated[int, typer.Option(help="How many processes.")] = 40,
+    processes: Annotated[int, typer.Option(help="Number of processes.")] = 40,
 ) -> None:
     """Measure and write."""
     suite = parse_suite(SUITE.format(rounds=processes), name="noise", source="noise")
@@ -42,7 +42,7 @@ def main(
     timings = [record.measurements.timing for record in records]
     content = {
         "about": "Seconds of consecutive steps of V, forward, torch, L=64, B=2, d_model 64, heads "
-        "4, float32; a list for each of several processes. Made by benchmarks/record_noise.py.",
+        "4, float32; one list per process. Made by benchmarks/record_noise.py.",
         "cpu": info.environment.get("cpu"),
         "processes": [timing.samples[:SAMPLES] for timing in timings if timing is not None],
     }

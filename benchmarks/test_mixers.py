@@ -1,9 +1,9 @@
-"""Micro-benchmarks of every mixer in both frameworks, to set two commits side by side.
+"""Micro-benchmarks of every mixer in both frameworks, to compare two commits.
 
     make microbench
 
-A step each, forward and train, at one small size, timed by pytest-benchmark in one process: quick,
-and good for "did this commit slow that mixer down"; the numbers to quote are those of suites.
+One forward and one train step per mixer at a small size, timed by pytest-benchmark in one process:
+a quick check whether a commit made a mixer slower. For numbers to publish, use a suite.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ SIZES = Sizes.of(d_model=64, heads=4, max_len=LENGTH)
 @pytest.mark.parametrize("variant", SHOWCASE)
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_step(benchmark: Any, framework: str, variant: str, mode: str) -> None:
-    """Seconds of a step, waited for."""
+    """Time a step until its result is available."""
     model = Model.of("mixer", parse(variant), SIZES)
     setting = Setting(compile="eager" if framework == "torch" else "compiled")
     backend = importlib.import_module(BACKENDS[framework])

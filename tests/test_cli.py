@@ -380,7 +380,7 @@ def test_tables_are_made_printed_and_checked(
     code, out, err = synthbench(capsys, "tables", "--check")
     assert code == 1
     assert len(out.splitlines()) == 2
-    assert "speed.csv: differs" in out
+    assert "speed.csv: does not match" in out
     assert "cost.md: missing" in out
     assert "2 files do not match the records" in err
     assert "Did you mean smoke" in refused(capsys, "tables", "smokee")

@@ -82,10 +82,10 @@ def test_others_on_the_device_are_counted_also_where_pids_are_the_hosts() -> Non
         return judge_gpu(QUIET, GpuReading(11.0, {}, 0, frozenset({1, *pids})), own_pid=own)
 
     own = 1
-    assert seen(2, 3) == ["2 other processes had work on the GPU"]
+    assert seen(2, 3) == ["2 other processes used the GPU"]
     own = 999  # not among them: one of them is this process
     assert seen() == []
-    assert seen(2) == ["1 other process had work on the GPU"]
+    assert seen(2) == ["1 other process used the GPU"]
 
 
 def test_a_watch_reads_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:

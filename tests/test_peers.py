@@ -35,7 +35,7 @@ FILES = ("peers.md", "peers.csv")
 SIZES: dict[str, Any] = {
     "seq_len": 12, "batch": 2, "d_model": 16, "heads": 2, "dtype": "float32", "device": "cpu",
 }  # fmt: skip
-BUDGET = {"turns": 1, "seconds": 0.0, "limit": 0.0}
+BUDGET = {"pairs": 1, "seconds": 0.0, "limit": 0.0}
 
 
 @pytest.fixture(autouse=True)
@@ -136,7 +136,7 @@ def test_the_ratio_of_medians_has_the_known_interval() -> None:
     assert covered >= 184  # 95% of 200 less what chance allows
     assert ratio_interval([3.0], [2.0]) == (1.5, 1.5, 1.5)
     for above, below in (([], []), ([1.0], [1.0, 2.0])):
-        with pytest.raises(ValueError, match="no turns"):
+        with pytest.raises(ValueError, match="not equal-length paired samples"):
             ratio_interval(above, below)
 
 
@@ -150,7 +150,7 @@ def test_the_tables_are_what_the_recorded_samples_give(tmp_path: Path) -> None:
         (tmp_path / "copy" / name).unlink()
     assert {path.name for path in write_tables(tmp_path / "copy")} == set(FILES)
     assert {name: (tmp_path / "copy" / name).read_text() for name in FILES} == expected
-    with pytest.raises(ResultsError, match=r"holds no samples\.jsonl"):
+    with pytest.raises(ResultsError, match=r"has no samples\.jsonl"):
         write_tables(tmp_path)
 
 

@@ -199,7 +199,7 @@ def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: li
 
 def test_a_median_that_cannot_be_is_refused_with_everything_measured() -> None:
     told: list[Measurements] = []
-    with pytest.raises(ImplausibleError, match="under half of the smallest step there is"):
+    with pytest.raises(ImplausibleError, match="less than half of the smallest possible step"):
         measure(FakeStep(), lambda stage, m: told.append(m), dispatch=0.002)
     assert told[-1].timing is not None
     assert told[-1].timing.dispatch_seconds is not None

@@ -1,9 +1,9 @@
-"""Our mixers beside what a user would otherwise install, and beside plain textbook code.
+"""Compare our mixers with the packages that a user would otherwise install, and textbook code.
 
     make peers                                            # everything, about 20 minutes on 2 cores
     python -m benchmarks.peers --pairs "torch V" --seq-len 512 --out results/peers/mine
-    python -m benchmarks.peers --tables results/peers/mine   # the tables again, from the samples
+    python -m benchmarks.peers --tables results/peers/mine   # only make the tables
 
-Each cell (a pair, a mode, a length) in a process of its own that holds both sides: they get the
-same weights and the same batch, must compute the same, and then take turns step by step.
+Each cell (pair, mode, length) runs in its own process with both sides. They get the same weights
+and the same batch, must compute the same result, and then run alternately, step by step.
 """

@@ -1,4 +1,4 @@
-"""The command: measure each cell in a process of its own, store it, tell it; make the tables."""
+"""The command: measure each cell in its own process, store and print it; make the tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from benchmarks.peers import samples
 from benchmarks.peers.measure import Budget
 from benchmarks.peers.pairs import NEEDS, SEQ_LENS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
-from benchmarks.peers.table import in_words, interval_text, summary, time_ratio, write_tables
+from benchmarks.peers.table import describe, interval_text, summary, time_ratio, write_tables
 from synthbench.cli.options import split_lengths
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.measure.environment import read_environment
@@ -26,15 +26,15 @@ from synthbench.suites.plan import device_kind
 
 TARGET = "benchmarks.peers.measure:measure"
 TIMEOUT_SECONDS = 600.0
-FAILED = "failed"  # it is measured again when the folder is gone on with
+FAILED = "failed"  # measured again when the folder is resumed
 
 
 def main(
     pairs: Annotated[
-        str | None, typer.Option(help='Only pairs whose name holds this, like "jax D+V".')
+        str | None, typer.Option(help='Only pairs whose name contains this, like "jax D+V".')
     ] = None,
     seq_len: Annotated[
-        list[str], typer.Option(help="These lengths, by comma.", show_default="512 to 4096")
+        list[str], typer.Option(help="Lengths, separated by commas.", show_default="512 to 4096")
     ] = [],  # noqa: B006  typer reads the default, nothing changes it
     batch: Annotated[
         int | None, typer.Option(min=1, help="Batch.", show_default="2; 1 from 2048")
@@ -46,17 +46,21 @@ def main(
     threads: Annotated[
         int | None, typer.Option(min=1, help="Cores.", show_default="all usable")
     ] = None,
-    seconds: Annotated[float, typer.Option(help="Of samples in a cell, at least.")] = 0.6,
-    limit: Annotated[float, typer.Option(help="Seconds of a cell after which 3 turns do.")] = 4.0,
+    seconds: Annotated[
+        float, typer.Option(help="Least total time of the samples of a cell.")
+    ] = 0.6,
+    limit: Annotated[
+        float, typer.Option(help="Seconds after which 3 pairs of samples are enough.")
+    ] = 4.0,
     keep_memory: Annotated[
-        bool, typer.Option("--keep-memory", help="Freed memory stays, as it does in suites.")
+        bool, typer.Option("--keep-memory", help="Keep freed memory, as suites do.")
     ] = False,
     out: Annotated[
         Path | None,
-        typer.Option(help="Folder; one that has samples is gone on with.", show_default="by date"),
+        typer.Option(help="Folder; if it has samples, it is resumed.", show_default="by date"),
     ] = None,
     tables: Annotated[
-        Path | None, typer.Option(help="Measure nothing: make this folder's tables again.")
+        Path | None, typer.Option(help="Only make the tables of this folder, from its samples.")
     ] = None,
 ) -> None:
     """Measure every pair and print how they compare."""
@@ -70,8 +74,8 @@ def main(
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     folder = out or Path("results/peers") / f"{device_kind(device)}-{stamp}"
     sizes = {"d_model": d_model, "heads": heads, "keep_memory": keep_memory}
-    known = begin_or_go_on(folder, threads, sizes)
-    done = {one.place for one in known if one.outcome != FAILED}
+    known = start_or_resume(folder, threads, sizes)
+    done = {one.key for one in known if one.outcome != FAILED}
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     kwargs["keep_memory"] = keep_memory
     budget = asdict(Budget(seconds=seconds, limit=limit))
@@ -85,16 +89,16 @@ def main(
         for number, cell in enumerate(cells, start=1):
             left -= effort(cell)
             one = sample_of(cell, dtype, device)
-            if one.place in done:
+            if one.key in done:
                 continue
             one = measure(hosts[cell.pair.framework], one, kwargs | {"budget": budget})
             samples.append(folder, one)
             spent += effort(cell)
             remaining = (time.monotonic() - begin) * max(left, 0) / spent
-            tell(f"[{number}/{len(cells)}] {line(one)}; {duration(remaining)} left")
+            report(f"[{number}/{len(cells)}] {line(one)}; {duration(remaining)} left")
             write_tables(folder)
     except KeyboardInterrupt:
-        tell(f"interrupted; go on with --out {folder}")
+        report(f"interrupted; resume with --out {folder}")
         raise typer.Exit(130) from None
     finally:
         for host in hosts.values():
@@ -104,19 +108,19 @@ def main(
 
 
 def require_packages(chosen: list[Pair]) -> None:
-    """Raise PackageMissingError where a peer's package is not installed."""
+    """Raise PackageMissingError if the package of a peer is not installed."""
     needed = dict.fromkeys(NEEDS[pair.peer] for pair in chosen if pair.peer in NEEDS)
     if missing := [name for name in needed if version(name) is None]:
         raise PackageMissingError(
-            f"{' and '.join(missing)}: not installed; `make peers` installs what it needs, or "
+            f"{' and '.join(missing)}: not installed; use `make peers`, which installs it, or "
             "pip install --no-deps -r requirements-peers.lock, or choose other --pairs"
         )
 
 
-def begin_or_go_on(folder: Path, threads: int | None, sizes: dict[str, int]) -> list[Sample]:
-    """What a folder has already; a new one is made, with a description of the machine.
+def start_or_resume(folder: Path, threads: int | None, sizes: dict[str, int]) -> list[Sample]:
+    """The samples of an existing folder; else create it, with a description of the machine.
 
-    Raises ResultsError for a folder of other sizes.
+    Raises ResultsError for a folder with other sizes.
     """
     if (folder / samples.SAMPLES).exists():
         other = samples.read_environment(folder).get("sizes")
@@ -131,17 +135,17 @@ def begin_or_go_on(folder: Path, threads: int | None, sizes: dict[str, int]) -> 
 
 
 def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:
-    """A cell measured in a child of its framework's host; its reason where that failed."""
-    place = ("framework", "variant", "peer", "mode", "seq_len", "batch")
-    asked = {name: getattr(one, name) for name in place}
+    """Measure a cell in a child process of its framework's host; a failure keeps its reason."""
+    fields = ("framework", "variant", "peer", "mode", "seq_len", "batch")
+    cell = {name: getattr(one, name) for name in fields}
     try:
-        return Sample.model_validate(host.call(TARGET, asked | kwargs, TIMEOUT_SECONDS))
+        return Sample.model_validate(host.call(TARGET, cell | kwargs, TIMEOUT_SECONDS))
     except SynthbenchError as error:
         return one.model_copy(update={"outcome": FAILED, "reason": str(error)})
 
 
 def sample_of(cell: Cell, dtype: str, device: str) -> Sample:
-    """A cell before it is measured."""
+    """The sample of a cell before it is measured."""
     pair = cell.pair
     return Sample(
         framework=pair.framework, variant=pair.variant, peer=pair.peer, mode=cell.mode,
@@ -150,16 +154,16 @@ def sample_of(cell: Cell, dtype: str, device: str) -> Sample:
 
 
 def effort(cell: Cell) -> float:
-    """What a cell takes, in a unit of no meaning: to judge the time left."""
+    """The relative duration of a cell, for the estimate of the time left."""
     step = cell.batch * cell.seq_len**2 * (4 if cell.mode == "train" else 1)
     return 1 + step / 5e6
 
 
 def line(one: Sample) -> str:
-    """A cell and what came out, in a line."""
+    """A cell and its result in one line."""
     if one.outcome != "ok":
-        return f"{in_words(one)}: {one.outcome}: {one.reason}"
-    text = f"{in_words(one)}: {interval_text(time_ratio(one))} times as fast"
+        return f"{describe(one)}: {one.outcome}: {one.reason}"
+    text = f"{describe(one)}: {interval_text(time_ratio(one))} times as fast"
     assert one.ours is not None
     assert one.theirs is not None
     if one.ours.peak_bytes and one.theirs.peak_bytes:
@@ -175,8 +179,8 @@ def version(package: str) -> str | None:
         return None
 
 
-def tell(text: str) -> None:
-    """A line on standard error."""
+def report(text: str) -> None:
+    """Print a line to standard error."""
     typer.echo(text, err=True)
 
 
@@ -184,5 +188,5 @@ if __name__ == "__main__":
     try:
         typer.run(main)
     except SynthbenchError as error:
-        tell(f"peers: {error}")
+        report(f"peers: {error}")
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""The peers in JAX: flax's layer and textbook code holding our weights, as a step like ours."""
+"""The peers in JAX: flax's layer and textbook code with our weights, as a step like ours."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Weights = Mapping[str, Array]
 
 
 class Textbook(nnx.Module):
-    """A function of weights and inputs, with its weights."""
+    """A textbook function with its weights."""
 
     def __init__(self, function: textbook_jax.Forward, p: Weights) -> None:
         self.function = function
@@ -65,7 +65,7 @@ def build(
     """A step of the peer on the same batch, from the same weights."""
     dtype, device = DTYPES[setting.dtype], find_device(setting.device)
     p = {
-        # Copies: both sides train, and give the arrays of their weights away.
+        # Copies, because each side trains and donates the arrays of its weights.
         name.removeprefix("mixer."): jax.device_put(np.array(value, dtype), device)
         for name, value in start.items()
     }

@@ -1,4 +1,4 @@
-"""One cell, in a process of its own: both sides built, compared with each other, timed in turn."""
+"""Measure one cell in its own process: build both sides, compare them, time them alternately."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS
 
 SIDES = {"torch": "benchmarks.peers.torch_side", "jax": "benchmarks.peers.jax_side"}
 TOLERANCES = {"float32": 1e-4, "bfloat16": 5e-2, "float64": 1e-10}  # of the largest value
-# By how much the first update of Adam may lower the loss of one side more than that of the other.
-# It moves a weight by the whole learning rate, whichever way a gradient of almost nothing points.
+# How much more the first Adam update may lower the loss of one side than that of the other. It
+# moves a weight by the full learning rate even if its gradient is almost zero, with a random sign.
 FALL_TOLERANCE = {"float32": 0.02, "bfloat16": 0.5, "float64": 1e-3}
-WARM_SECONDS = 0.1  # of both sides, before samples are taken
-FEWEST = 3  # turns, however long they take
+WARM_SECONDS = 0.1  # warm-up of both sides
+FEWEST = 3  # pairs of samples, even if they take long
 MOST = 200
 
 
 @dataclass(frozen=True)
 class Budget:
-    """`turns` of at least `seconds` together; with `limit` seconds spent, FEWEST will do."""
+    """At least `pairs` pairs of `seconds` in total; after `limit` seconds, FEWEST are enough."""
 
-    turns: int = 7
+    pairs: int = 7
     seconds: float = 0.6
     limit: float = 4.0
 
@@ -60,9 +60,9 @@ def measure(
     budget: dict[str, Any],
     keep_memory: bool = False,
 ) -> dict[str, Any]:
-    """A cell as `Sample` holds it; what a side raises is raised.
+    """Measure a cell; returns the content of its `Sample` and raises what a side raises.
 
-    With `keep_memory` freed memory stays with the process while steps are timed.
+    With `keep_memory` the process keeps freed memory while steps are timed.
     """
     pair = Pair(framework, variant, peer)
     sample = Sample(
@@ -72,10 +72,10 @@ def measure(
     ours, theirs = build(pair, mode, seq_len, batch, d_model, heads, dtype, device)
     steps = (ours, theirs)
     sample.form = ours.form
-    with recording_kernels() as heard:
+    with recording_kernels() as used:
         ours.compile()
         first = run(ours)
-    sample.choices = list(heard)
+    sample.kernels = list(used)
     theirs.compile()
     sample.compared = "losses" if mode == "train" else "outputs"
     first_of_theirs = run(theirs)
@@ -99,9 +99,9 @@ def measure(
 
     sample.keeps_memory = keep_memory and keep_freed_memory()
     watch = InterferenceMonitor(device)
-    samples = take_turns(steps, Budget(**budget), watch, warm)
+    samples = time_alternately(steps, Budget(**budget), watch, warm)
     sample.ours, sample.theirs = (
-        Side(samples=own, peak_bytes=peak) for own, peak in zip(samples, peaks, strict=True)
+        Side(samples=seconds, peak_bytes=peak) for seconds, peak in zip(samples, peaks, strict=True)
     )
     sample.warnings = watch.warnings
     return sample.model_dump()
@@ -117,7 +117,7 @@ def build(
     dtype: str,
     device: str,
 ) -> tuple[Step, Step]:
-    """A step of ours and one of the peer's, with the same weights, on the same batch."""
+    """A step of our mixer and one of the peer, with the same weights and the same batch."""
     model = Model.of(
         "mixer", parse(pair.variant), Sizes.of(d_model=d_model, heads=heads, max_len=seq_len)
     )
@@ -133,7 +133,7 @@ def build(
 
 
 def run(step: Step) -> Array:
-    """What a step gives, waited for, as an array: outputs, or the loss of a train step."""
+    """The result of a step as an array: outputs, or the loss of a train step."""
     produced = step()
     step.wait(produced)
     found: Any = produced[0] if isinstance(produced, tuple) else produced
@@ -142,21 +142,21 @@ def run(step: Step) -> Array:
 
 
 def difference(one: Array, other: Array) -> float:
-    """The largest difference over the largest value; infinite where either is not finite."""
+    """The largest difference over the largest value; infinite for values that are not finite."""
     largest = float(np.abs(other).max())
-    apart = float(np.abs(one - other).max())
-    return apart / largest if np.isfinite(apart) and largest > 0 else float("inf")
+    absolute = float(np.abs(one - other).max())
+    return absolute / largest if np.isfinite(absolute) and largest > 0 else float("inf")
 
 
 def refused(sample: Sample, reason: str) -> dict[str, Any]:
-    """The sample of two sides that do not compute the same."""
+    """The sample of two sides that do not compute the same result."""
     return sample.model_copy(update={"outcome": "differs", "reason": reason}).model_dump()
 
 
 def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, float, str]:
-    """Peak bytes of one step, what it gave, its seconds, and how the peak was taken.
+    """Peak bytes of one step, its result, its seconds, and how the peak was measured.
 
-    It must not be the first step. What the other side holds in the same process is taken off.
+    It must not be the first step. The memory of the other side in this process is subtracted.
     """
     mark = mark_resident() if device == "cpu" else None
     step.reset_device_peak()
@@ -165,25 +165,27 @@ def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, flo
     seconds = time.perf_counter() - begin
     if mark is not None:
         return held(step) + mark.rise(), produced, seconds, mark.description
-    if (plan := step.predict_memory()) is not None:  # jax: its allocator keeps one peak for ever
+    if (
+        plan := step.predict_memory()
+    ) is not None:  # jax: the peak of its allocator cannot be reset
         return plan.peak_bytes, produced, seconds, plan.tool
     peak = step.device_peak_bytes()
     own = None if peak is None else peak - held(other)
-    method = "peak of the device's allocator, less what the other side holds"
+    method = "peak of the device's allocator, minus the memory of the other side"
     return own, produced, seconds, method
 
 
 def held(step: Step) -> int:
-    """Bytes that stay between steps."""
+    """Bytes that stay allocated between steps."""
     return step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
 
 
-def take_turns(
+def time_alternately(
     steps: Sequence[Step], budget: Budget, watch: InterferenceMonitor, warm: float
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each side's steps; who goes first changes with each turn.
+    """Seconds of the steps of each side, in pairs; the side that goes first alternates.
 
-    `warm` seconds of warm-up are behind both sides already.
+    `warm`: seconds of warm-up already done.
     """
     gc.collect()
     gc.disable()
@@ -193,13 +195,13 @@ def take_turns(
         while warm < WARM_SECONDS:
             warm += sum(timed(step, step.wait) for step in steps)
         with watch:
-            for turn in range(1, MOST + 1):
-                for side in (0, 1) if turn % 2 else (1, 0):
+            for pair in range(1, MOST + 1):
+                for side in (0, 1) if pair % 2 else (1, 0):
                     seconds = timed(steps[side], steps[side].wait)
                     samples[side].append(round(seconds, 9))
                     spent += seconds
-                enough = turn >= budget.turns and spent >= budget.seconds
-                late = turn >= FEWEST and time.perf_counter() - begin >= budget.limit
+                enough = pair >= budget.pairs and spent >= budget.seconds
+                late = pair >= FEWEST and time.perf_counter() - begin >= budget.limit
                 if enough or late:
                     break
     finally:

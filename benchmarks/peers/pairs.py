@@ -1,4 +1,4 @@
-"""What is compared with what. The peers themselves are built in torch_side.py and jax_side.py."""
+"""The pairs that are compared; torch_side.py and jax_side.py build the peers."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Mode = Literal["forward", "train"]
 REFERENCE = "own reference form"
 TEXTBOOK = "textbook"
 SEQ_LENS = (512, 1024, 2048, 4096)
-BATCHES = {2048: 1, 4096: 1}  # where not the usual: textbook forms hold several [B,H,L,L]
+BATCHES = {2048: 1, 4096: 1}  # others: BATCH; textbook forms need several [B,H,L,L]
 BATCH = 2
-# Against their own reference form mixers stand at the size at which the project states its aims.
+# The reference forms are compared at the size for which the project states its aims.
 REFERENCE_SEQ_LEN, REFERENCE_BATCH = 2048, 4
 AIMS = {"R": 2.5, "FR": 2.0, "D": 1.7, "D+V": 2.5, "V": 2.5}  # times as fast, train step
 IN_TORCH_ONLY = ("V",)  # of these aims
-NOT_SLOWER = 0.95  # the least that any ratio is to be
+NOT_SLOWER = 0.95  # the smallest acceptable ratio
 
 TEXTBOOK_VARIANTS = (
     "V", "R", "FR", "D", "FD", "R+V", "FR+V", "D+V", "linformer", "light_conv", "dynamic_conv",
@@ -34,12 +34,12 @@ class Pair:
     peer: str
 
     def __str__(self) -> str:
-        """How --pairs finds it."""
+        """The name that --pairs searches."""
         return f"{self.framework} {self.variant} / {self.peer}"
 
     @property
     def is_package(self) -> bool:
-        """Whether the peer is a layer that a package has."""
+        """Whether the peer is a layer of a package."""
         return self.peer not in (REFERENCE, TEXTBOOK)
 
 
@@ -67,18 +67,18 @@ PAIRS: tuple[Pair, ...] = (
     *(Pair(f, variant, TEXTBOOK) for f in ("torch", "jax") for variant in TEXTBOOK_VARIANTS),
 )
 
-# What the reader of a ratio should know of a peer.
+# What a reader of the ratios should know about a peer.
 NOTES = {
-    "linformer.LinformerSelfAttention": "rank 32 as ours; its output bias taken out",
-    "nn.MultiheadAttention": "called as by default, which also returns the mean weights; no bias",
-    "nn.TransformerEncoderLayer": "its self-attention alone, without weights returned; no bias",
+    "linformer.LinformerSelfAttention": "rank 32 like ours; without its output bias",
+    "nn.MultiheadAttention": "called with defaults, so it also returns the mean weights; no bias",
+    "nn.TransformerEncoderLayer": "only its self-attention, which returns no weights; no bias",
     "transformers T5Attention": (
-        "a layer of T5EncoderModel without a position bias of its own; it does not scale by "
-        "1/sqrt(k), which was put into its query weights: alike in the first step only"
+        "a layer of T5EncoderModel without a position bias; it does not scale by 1/sqrt(k), so "
+        "its query weights include this factor, and only the first step is the same"
     ),
     "nnx.MultiHeadAttention": "no bias",
-    TEXTBOOK: "the equations as a reader of the paper writes them: textbook_torch.py, _jax.py",
-    REFERENCE: "the form `reference` of the same mixer, as in suite forms",
+    TEXTBOOK: "the equations of the papers, written plainly: textbook_torch.py, textbook_jax.py",
+    REFERENCE: "the form `reference` of the same mixer, as in the suite `forms`",
 }
 NEEDS = {
     "linformer.LinformerSelfAttention": "linformer",
@@ -88,7 +88,7 @@ SAME_AT_FIRST_ONLY = ("transformers T5Attention",)
 
 
 def choose_pairs(wanted: str | None) -> list[Pair]:
-    """The pairs whose name holds the text; UnknownNameError where there is none."""
+    """The pairs whose name contains the text; UnknownNameError if there is none."""
     found = [pair for pair in PAIRS if wanted is None or wanted in str(pair)]
     if not found:
         raise UnknownNameError("pair", wanted or "", map(str, PAIRS))
@@ -96,7 +96,7 @@ def choose_pairs(wanted: str | None) -> list[Pair]:
 
 
 def cells_of(pairs: list[Pair], seq_lens: tuple[int, ...], batch: int | None) -> list[Cell]:
-    """Every pair in both modes at every length, the short ones first."""
+    """Every pair in both modes at every length, short lengths first."""
     cells: list[Cell] = []
     for seq_len in sorted(seq_lens):
         usual = BATCHES.get(seq_len, BATCH)

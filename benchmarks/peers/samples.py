@@ -1,4 +1,4 @@
-"""What is stored of a cell: a line of samples.jsonl, written as soon as it is measured."""
+"""The stored result of a cell: one line of samples.jsonl, written as soon as it is measured."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ENVIRONMENT = "environment.json"
 
 
 class Side(BaseModel):
-    """Seconds of each step, in turn with the other side's; bytes of the second step's peak."""
+    """Seconds of each step, alternating with the other side; peak bytes of the second step."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -25,7 +25,7 @@ class Side(BaseModel):
 
 
 class Sample(BaseModel):
-    """A cell: what was compared, whether both sides compute the same, what each cost."""
+    """A cell: what was compared, whether both sides compute the same, and their costs."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,27 +37,27 @@ class Sample(BaseModel):
     batch: int
     dtype: str = "float32"
     device: str = "cpu"
-    outcome: str = "ok"  # differs: the sides do not compute the same, and were not timed
+    outcome: str = "ok"  # differs: the sides do not compute the same and were not timed
     reason: str = ""
-    form: str | None = None  # of ours, as built
-    choices: list[str] = []  # kernels that ours chose
+    form: str | None = None  # of our side, as built
+    kernels: list[str] = []  # of our side
     compared: Literal["outputs", "losses", ""] = ""
-    difference: float | None = None  # of these in the first step, over the largest value
-    fall_difference: float | None = None  # of how far the first update lowers the losses
+    difference: float | None = None  # between these in the first step, over the largest value
+    fall_difference: float | None = None  # between how much the first update lowers each loss
     ours: Side | None = None
     theirs: Side | None = None
     memory_method: str = ""
-    keeps_memory: bool = False  # whether freed memory stayed with the process while it was timed
+    keeps_memory: bool = False  # whether the process kept freed memory during timing
     warnings: list[str] = []
 
     @property
-    def place(self) -> tuple[str, str, str, str, int, int]:
-        """What tells a cell from all others of a run."""
+    def key(self) -> tuple[str, str, str, str, int, int]:
+        """Identifies a cell within a run."""
         return self.framework, self.variant, self.peer, self.mode, self.seq_len, self.batch
 
 
 def append(folder: Path, sample: Sample) -> None:
-    """Add a line; it is on the disk when this returns."""
+    """Append a line and sync it to disk."""
     with open(folder / SAMPLES, "ab") as file:
         file.write(sample.model_dump_json().encode() + b"\n")
         file.flush()
@@ -65,27 +65,27 @@ def append(folder: Path, sample: Sample) -> None:
 
 
 def read(folder: Path) -> list[Sample]:
-    """Every cell of a folder, the last line of each; a line cut short is left out."""
+    """Every cell of a folder, the last line of each; incomplete lines are skipped."""
     path = folder / SAMPLES
     if not path.is_file():
-        raise ResultsError(f"{folder} holds no {SAMPLES}; make peers writes one")
+        raise ResultsError(f"{folder} has no {SAMPLES}; `make peers` writes one")
     found: dict[tuple[Any, ...], Sample] = {}
     for line in path.read_bytes().splitlines():
         try:
             sample = Sample.model_validate_json(line)
-        except ValueError:  # the process was ended while it wrote
+        except ValueError:  # the process was killed while it wrote
             continue
-        found[sample.place] = sample
+        found[sample.key] = sample
     return list(found.values())
 
 
 def write_environment(folder: Path, environment: dict[str, Any]) -> None:
-    """Write what the machine and the software are."""
+    """Write the description of machine and software."""
     (folder / ENVIRONMENT).write_text(json.dumps(environment, indent=2) + "\n")
 
 
 def read_environment(folder: Path) -> dict[str, Any]:
-    """What `write_environment` wrote; empty where it is not there."""
+    """What `write_environment` wrote; empty without the file."""
     path = folder / ENVIRONMENT
     found: dict[str, Any] = json.loads(path.read_text()) if path.is_file() else {}
     return found

@@ -1,4 +1,4 @@
-"""peers.md and peers.csv, made from the samples alone: the same samples give the same bytes."""
+"""peers.md and peers.csv, made only from the samples; the same samples give the same bytes."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ COLUMNS = (
     *(Column(label, "median_seconds", "ms") for label in ("ours", "theirs")),
     Column("ratio", "ratio", "memory"),
     *(Column(label, "peak_bytes", "MB") for label in ("ours", "theirs")),
-    Column("apart", "relative_error"),
+    Column("difference", "relative_error"),
 )
 NOTE = (
-    "time: median seconds of theirs over ours, above 1 ours is faster; 95% interval by bootstrap "
-    "of the turns. memory: peak of theirs over ours in one step. apart: largest difference of "
-    "outputs (of losses in a train step) over the largest value, in the first step from the same "
-    "weights."
+    "time: median step time of theirs over ours; above 1, ours is faster; 95% confidence interval "
+    "by bootstrap of the pairs of samples. memory: peak memory of theirs over ours in one step. "
+    "difference: the largest difference of outputs (of losses in a train step) over the largest "
+    "value, in the first step, with the same weights."
 )
 ALLOCATOR = {
     False: (
-        "While steps were timed the C library gave freed memory back as it does by default: what "
-        "needs more memory also has more pages cleared for it."
+        "While steps were timed, the C library returned freed memory to the system, its default: a "
+        "side that needs more memory also spends more time on clearing pages."
     ),
-    True: "While steps were timed, freed memory stayed with the process, as in suites.",
+    True: "While steps were timed, the process kept freed memory, as in suites.",
 }
 GROUPS = {
     "Against our own reference form": (REFERENCE,),
@@ -59,7 +59,7 @@ GROUPS = {
 
 
 def write_tables(folder: Path) -> list[Path]:
-    """Make both files from a folder's samples; raises ResultsError where it has none."""
+    """Make both files from the samples of a folder; raises ResultsError if it has none."""
     files = render(samples.read(folder), samples.read_environment(folder))
     for name, text in files.items():
         (folder / name).write_bytes(text.encode())
@@ -72,34 +72,34 @@ def render(found: Sequence[Sample], environment: dict[str, Any]) -> dict[str, st
     found = sorted(
         found,
         key=lambda one: (
-            order.get((one.framework, one.variant, one.peer), len(order)), one.place,
+            order.get((one.framework, one.variant, one.peer), len(order)), one.key,
         ),
     )  # fmt: skip
-    whole = Table("peers", "", "", (), COLUMNS, [row(one) for one in found])
-    sections = ["# Our mixers beside their peers", "\n".join(head(found, environment))]
+    table = Table("peers", "", "", (), COLUMNS, [row(one) for one in found])
+    sections = ["# Our mixers compared with their peers", "\n".join(head(found, environment))]
     sections += [summary(found)]
     for title, peers in GROUPS.items():
         rows = [row(one) for one in found if one.peer in peers]
         if rows:
             sections.append(markdown_section(Table("", title, NOTE, (), COLUMNS, rows)).rstrip())
     sections.append(notes(found))
-    return {"peers.md": "\n\n".join(sections) + "\n", "peers.csv": csv_text(whole)}
+    return {"peers.md": "\n\n".join(sections) + "\n", "peers.csv": csv_text(table)}
 
 
 def time_ratio(one: Sample) -> Interval:
-    """Theirs over ours, of a cell that is ok."""
+    """The step time of theirs over ours, for an ok cell."""
     assert one.ours is not None
     assert one.theirs is not None
     return ratio_interval(one.theirs.samples, one.ours.samples)
 
 
 def row(one: Sample) -> tuple[Value, ...]:
-    """A cell as a row of the table; its outcome in place of numbers where it is not ok."""
+    """A cell as a row of the table; its outcome instead of numbers if it is not ok."""
     keys: tuple[Value, ...]
     keys = (one.framework, one.variant, one.peer, one.mode, one.seq_len, one.batch)
-    apart: Value = "not compared" if one.difference is None else one.difference
+    differs_by: Value = "not compared" if one.difference is None else one.difference
     if one.outcome != "ok" or one.ours is None or one.theirs is None:
-        return (*keys, *[one.outcome] * 8, apart)
+        return (*keys, *[one.outcome] * 8, differs_by)
     ratio = time_ratio(one)
     times = [statistics.median(side.samples) for side in (one.ours, one.theirs)]
     peaks: list[Value] = []
@@ -109,11 +109,11 @@ def row(one: Sample) -> tuple[Value, ...]:
     if one.ours.peak_bytes and one.theirs.peak_bytes:
         memory = one.theirs.peak_bytes / one.ours.peak_bytes
     shown = [Marked(value) if one.warnings else value for value in (*ratio, *times)]
-    return (*keys, *shown, memory, *peaks, apart)
+    return (*keys, *shown, memory, *peaks, differs_by)
 
 
 def head(found: Sequence[Sample], environment: dict[str, Any]) -> list[str]:
-    """What was measured, where, with which versions."""
+    """What was measured, on which machine, with which versions."""
     versions = environment.get("versions", {})
     known = [f"{name} {versions[name]}" for name in PACKAGES if versions.get(name)]
     cores, sizes = environment.get("pinned_to") or [], environment.get("sizes", {})
@@ -122,41 +122,41 @@ def head(found: Sequence[Sample], environment: dict[str, Any]) -> list[str]:
     return [
         f"One layer, d_model {sizes.get('d_model', 'unknown')}, heads "
         f"{sizes.get('heads', 'unknown')}, max_len = the length, {', '.join(kinds)}; ours in form "
-        f"auto (built: {' or '.join(forms) or 'not told'}).  ",
+        f"auto (built: {' or '.join(forms) or 'not recorded'}).  ",
         f"Device: {environment.get('cpu', 'unknown CPU')}, {len(cores)} cores.  ",
-        f"Versions: {', '.join(known) or 'not told'}.  ",
-        f"Begun {environment.get('taken', 'at an unknown time')}.  ",
+        f"Versions: {', '.join(known) or 'not recorded'}.  ",
+        f"Started {environment.get('taken', 'at an unknown time')}.  ",
         "",
         f"Made from `{samples.SAMPLES}` by `python -m benchmarks.peers --tables`; do not edit.",
     ]
 
 
 def summary(found: Sequence[Sample]) -> str:
-    """How many cells are not slower than allowed, which are, and whether the aims are reached."""
-    timed = {one.place: time_ratio(one) for one in found if one.outcome == "ok"}
-    slower = [one for one in found if one.place in timed and timed[one.place].median < NOT_SLOWER]
-    others = [one for one in found if one.place not in timed]
+    """How many cells are fast enough, which are not, and whether the aims are reached."""
+    timed = {one.key: time_ratio(one) for one in found if one.outcome == "ok"}
+    slower = [one for one in found if one.key in timed and timed[one.key].median < NOT_SLOWER]
+    others = [one for one in found if one.key not in timed]
     lines = [
         f"At least {NOT_SLOWER} times as fast as the peer: {len(timed) - len(slower)} of "
         f"{len(timed)} cells."
     ]
-    lines += [f"- slower: {in_words(one)}: {interval_text(timed[one.place])}" for one in slower]
-    lines += [f"- {one.outcome}: {in_words(one)}: {one.reason}" for one in others]
+    lines += [f"- slower: {describe(one)}: {interval_text(timed[one.key])}" for one in slower]
+    lines += [f"- {one.outcome}: {describe(one)}: {one.reason}" for one in others]
     for one in found:
-        if one.peer != REFERENCE or one.place not in timed or one.variant not in AIMS:
+        if one.peer != REFERENCE or one.key not in timed or one.variant not in AIMS:
             continue
         if one.framework == "torch" or one.variant not in IN_TORCH_ONLY:
             aim = AIMS[one.variant]
-            ratio = timed[one.place]
-            word = "reached" if ratio.median >= aim else "not reached"
-            lines.append(f"- aim of {aim} times {word}: {in_words(one)}: {interval_text(ratio)}")
+            ratio = timed[one.key]
+            result = "reached" if ratio.median >= aim else "not reached"
+            lines.append(f"- aim of {aim} times {result}: {describe(one)}: {interval_text(ratio)}")
     return "\n".join(lines)
 
 
-def in_words(one: Sample) -> str:
-    """A cell in a few words."""
-    place = f"{one.mode} L={one.seq_len} B={one.batch}"
-    return f"{one.framework} {one.variant} against {one.peer}, {place}"
+def describe(one: Sample) -> str:
+    """A cell in one line."""
+    size = f"{one.mode} L={one.seq_len} B={one.batch}"
+    return f"{one.framework} {one.variant} against {one.peer}, {size}"
 
 
 def interval_text(ratio: Interval) -> str:
@@ -166,17 +166,17 @@ def interval_text(ratio: Interval) -> str:
 
 
 def notes(found: Sequence[Sample]) -> str:
-    """What is to be known of each peer, how memory was taken, and what disturbed cells."""
+    """Notes on the peers, on how memory was measured, and on disturbed cells."""
     lines = ["## Notes", ""]
     lines += [f"- {peer}: {NOTES[peer]}." for peer in NOTES if any(o.peer == peer for o in found)]
     kept = {one.keeps_memory for one in found if one.outcome == "ok"}
     lines += [f"- {ALLOCATOR[each]}" for each in sorted(kept)]
     methods = sorted({one.memory_method for one in found if one.memory_method})
     lines += [f"- Memory: {method}." for method in methods]
-    chosen: dict[str, set[str]] = {}
+    kernels: dict[str, set[str]] = {}
     for one in found:
-        for choice in one.choices:
-            chosen.setdefault(f"{one.framework} {one.variant}", set()).add(choice)
-    lines += [f"- Kernels of ours, {who}: {'; '.join(sorted(c))}." for who, c in chosen.items()]
-    lines += [f"- \\*{in_words(one)}: {'; '.join(one.warnings)}" for one in found if one.warnings]
+        for kernel in one.kernels:
+            kernels.setdefault(f"{one.framework} {one.variant}", set()).add(kernel)
+    lines += [f"- Our kernels, {who}: {'; '.join(sorted(used))}." for who, used in kernels.items()]
+    lines += [f"- \\*{describe(one)}: {'; '.join(one.warnings)}" for one in found if one.warnings]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Each mixer in JAX as a reader of its paper would write it: functions of weights by our names."""
+"""Each mixer in JAX written down from its paper: functions of weights with our names."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def factorized_random(p: Weights, x: Array) -> Array:
 
 
 def dense(p: Weights, x: Array) -> Array:
-    """S = relu(X W1) W2, a W2 [k,L] a head."""
+    """S = relu(X W1) W2, one W2 [k,L] per head."""
     hidden = jax.nn.relu(jnp.einsum("bld,dhk->bhlk", x, p["dense.hidden"]))
     return hidden @ p["dense.logits"]
 
@@ -79,7 +79,7 @@ def convolution(kernel_of: Forward, p: Weights, x: Array) -> Array:
 
 
 def light_kernel(p: Weights, u: Array) -> Array:
-    """One kernel a head."""
+    """One kernel per head."""
     return jax.nn.softmax(p["kernel"], axis=-1)[None, None]
 
 

@@ -1,4 +1,4 @@
-"""Each mixer in PyTorch as a reader of its paper would write it; weights are given by our names."""
+"""Each mixer in PyTorch written down from its paper; the weights have our names."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class FactorizedRandom(nn.Module):
 
 
 class Dense(nn.Module):
-    """S = relu(X W1) W2, a W2 [k,L] a head."""
+    """S = relu(X W1) W2, one W2 [k,L] per head."""
 
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""The peers in PyTorch: packages and textbook code holding our weights, as a step like ours."""
+"""The peers in PyTorch: packages and textbook code with our weights, as a step like ours."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Weights = Mapping[str, Tensor]
 
 
 class Unmasked(nn.Module):
-    """A layer called with inputs and a mask that is not there, as a step calls a model."""
+    """A layer called like a model in a step, whose mask is always None."""
 
     def __init__(self, layer: nn.Module, call: Callable[[Any, Tensor], Tensor]) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ def build(
     pair: Pair, model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> TorchStep:
     """A step of the peer on the same batch, from the same weights."""
-    # Copies: both sides train, each its own.
+    # Copies, because each side trains its own weights.
     p = {name.removeprefix("mixer."): torch.tensor(value) for name, value in start.items()}
     module = layer_of(pair, p, model.sizes.heads)
     module.to(device=setting.device, dtype=DTYPES[setting.dtype])
@@ -51,13 +51,13 @@ def layer_of(pair: Pair, p: Weights, heads: int) -> Unmasked:
 
 
 def called(layer: Any, x: Tensor) -> Tensor:
-    """The layer's own call."""
+    """Call the layer with its inputs."""
     y: Tensor = layer(x)
     return y
 
 
 def set_linear(layer: nn.Linear, weight: Tensor, inputs: int) -> None:
-    """Give a linear layer this weight, and no bias."""
+    """Set the weight of a linear layer and remove its bias."""
     layer.weight = textbook_torch.linear(weight, inputs).weight
     layer.register_parameter("bias", None)
 
@@ -68,8 +68,8 @@ def linformer(p: Weights, heads: int) -> Unmasked:
 
     length, rank = p["key_projection"].shape
     layer = LinformerSelfAttention(p["query"].shape[0], length, k=rank, heads=heads)
-    for own, name in ((layer.to_q, "query"), (layer.to_k, "key"), (layer.to_v, "value")):
-        set_linear(own, p[name], 1)
+    for linear, name in ((layer.to_q, "query"), (layer.to_k, "key"), (layer.to_v, "value")):
+        set_linear(linear, p[name], 1)
     set_linear(layer.to_out, p["output"], 2)
     layer.proj_k = nn.Parameter(p["key_projection"])
     layer.proj_v = nn.Parameter(p["value_projection"])
@@ -77,7 +77,7 @@ def linformer(p: Weights, heads: int) -> Unmasked:
 
 
 def fill_attention(layer: nn.MultiheadAttention, p: Weights) -> None:
-    """Put query, key and value into the packed input projection, and the output."""
+    """Set the packed input projection (query, key, value) and the output projection."""
     d = p["value"].shape[0]
     inward = [p["dot_product.query"], p["dot_product.key"], p["value"]]
     packed = torch.cat([weight.reshape(d, -1).T for weight in inward])
@@ -102,7 +102,7 @@ def encoder_layer(p: Weights, heads: int) -> Unmasked:
 
 
 def t5_attention(p: Weights, heads: int) -> Unmasked:
-    """The self-attention of a layer of transformers' T5 that has no position bias of its own."""
+    """The self-attention of a T5 layer of transformers that has no position bias."""
     from transformers import T5Config, T5EncoderModel
 
     d, _, k = p["value"].shape

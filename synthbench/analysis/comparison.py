@@ -1,4 +1,4 @@
-"""Ratios to a baseline: an interval from the rounds, and a verdict for each."""
+"""Compare variants with a baseline: ratio, confidence interval and verdict."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from synthbench.analysis.moderated_variance import prior_variance, t_quantile
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
 CONFIDENCE = 0.95
-MOST_ROUNDS = 50  # that a forecast looks ahead
+MOST_ROUNDS = 50  # the most further rounds that are considered
 
 Verdict = Literal["faster", "slower", "same", "undecided", "one round"]
 
 
 class Comparison(NamedTuple):
-    """A variant against the baseline, in each round that measured both.
+    """A variant and the baseline, in each round that measured both.
 
-    `log_ratios` are log(time of the baseline / time of the variant): above 0 the variant is faster.
-    `within` is the standard error of one of them, as far as the samples inside a round can tell.
+    `log_ratios`: log(time of the baseline / time of the variant); above 0 the variant is faster.
+    `within`: the standard error of one log ratio, estimated from the samples within a round.
     """
 
     log_ratios: tuple[float, ...]
@@ -32,7 +32,7 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean log ratio of the rounds, its standard error, and what the error rests on."""
+    """The mean log ratio of the rounds, its standard error and degrees of freedom."""
 
     log_ratio: float
     error: float
@@ -41,17 +41,17 @@ class Estimate:
 
     @property
     def ratio(self) -> float:
-        """Speed relative to the baseline, above 1 is faster: the rounds' geometric mean."""
+        """Speed relative to the baseline: the geometric mean of the rounds; above 1 is faster."""
         return math.exp(self.log_ratio)
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
-        """Where the ratio lies at that confidence; from one round, what its samples tell alone."""
+        """The confidence interval of the ratio; from one round, only the noise within it."""
         half = t_quantile(self.degrees, (1 + confidence) / 2) * self.error
         return math.exp(self.log_ratio - half), math.exp(self.log_ratio + half)
 
     @property
     def p_value(self) -> float:
-        """How probable a ratio this far from 1 would be, were there no difference; two-sided."""
+        """The two-sided p value against no difference."""
         if self.error == 0:
             return float(self.log_ratio == 0)
         t = abs(self.log_ratio) / self.error
@@ -62,8 +62,8 @@ class Estimate:
 class Judgement:
     """An estimate with its verdict.
 
-    `p` is corrected for all comparisons judged together; None from one round. `further` is how many
-    more rounds would decide what is undecided; None where MOST_ROUNDS would not.
+    `p`: the p value, corrected for all comparisons judged together; None from one round. `further`:
+    for an undecided one, how many more rounds would decide it; None if more than MOST_ROUNDS.
     """
 
     estimate: Estimate
@@ -73,20 +73,19 @@ class Judgement:
 
 
 def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
-    """Estimate every ratio of one table, the errors of all helping those of each.
+    """Estimate every ratio of one table; the errors are estimated together.
 
-    Rounds are new processes in a new order, so the spread of rounds holds all noise, that inside
-    a process and that between processes; the log makes twice as fast and half as fast alike. But
-    two or three rounds tell their own spread badly, and a t interval from them alone is as good as
-    boundless. So each variance is drawn towards that of all comparisons together, as far as these
-    agree with each other: the moderated t of Smyth 2004 (doi:10.2202/1544-6115.1027), which for a
-    single comparison is the plain t. None is taken below what the samples inside a round imply.
-    From one round only the latter is known.
+    Each round runs in new processes in a new order, so the spread of the rounds includes the noise
+    within a process and between processes. Logarithms make twice and half as fast symmetric. Two or
+    three rounds estimate their spread badly, so their t interval would be extremely wide. Therefore
+    each variance is shrunk towards that of all comparisons, as far as these agree: the moderated t
+    of Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
+    variance is less than the noise within a round implies. From one round only the latter is known.
     """
     several = [c for c in comparisons if len(c.log_ratios) > 1]
     variances = [float(np.var(c.log_ratios, ddof=1)) for c in several]
-    own_degrees = [len(c.log_ratios) - 1 for c in several]
-    prior, prior_degrees = prior_variance(variances, own_degrees)
+    all_degrees = [len(c.log_ratios) - 1 for c in several]
+    prior, prior_degrees = prior_variance(variances, all_degrees)
     found: list[Estimate] = []
     for comparison in comparisons:
         rounds = len(comparison.log_ratios)
@@ -94,12 +93,12 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
         if rounds == 1:
             found.append(Estimate(mean, comparison.within, math.inf, 1))
             continue
-        own, degrees = float(np.var(comparison.log_ratios, ddof=1)), rounds - 1
+        observed, degrees = float(np.var(comparison.log_ratios, ddof=1)), rounds - 1
         variance = prior
         if math.isfinite(prior_degrees):
-            variance = (prior_degrees * prior + degrees * own) / (prior_degrees + degrees)
+            variance = (prior_degrees * prior + degrees * observed) / (prior_degrees + degrees)
         error = math.sqrt(max(variance, comparison.within**2) / rounds)
-        known = min(prior_degrees + degrees, sum(own_degrees))
+        known = min(prior_degrees + degrees, sum(all_degrees))
         found.append(Estimate(mean, error, known, rounds))
     return found
 
@@ -109,9 +108,9 @@ def judge(
 ) -> list[Judgement]:
     """A verdict for each comparison of one table; `margin` is a ratio above 1.
 
-    "faster" and "slower": the ratio differs from 1 at the asked-for confidence, corrected for all
-    comparisons by Holm's method, and by more than the margin. "same": its interval lies inside the
-    margin. Else "undecided"; and "one round" where nothing tells one process from another.
+    "faster", "slower": the ratio differs from 1 by more than the margin, and significantly at this
+    confidence after Holm's correction for all comparisons. "same": its interval lies within the
+    margin. Otherwise "undecided". "one round": the noise between processes is not known.
     """
     estimates = estimate(comparisons)
     tested = [e for e in estimates if e.rounds > 1]
@@ -136,10 +135,11 @@ def judge(
 
 
 def further_rounds(found: Estimate, limit: float, alpha: float, alpha_same: float) -> int | None:
-    """How many more rounds would decide, if the log ratio and the spread of rounds stay as seen.
+    """How many more rounds would decide, if log ratio and spread stay the same.
 
-    A log ratio beyond `limit` is decided where it differs from 0 at level `alpha`, one within where
-    its interval at 1 - `alpha_same` fits inside. None where MOST_ROUNDS more would not do.
+    A log ratio beyond `limit` is decided once it differs from 0 at level `alpha`; a smaller one,
+    once its interval at 1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not
+    enough.
     """
     size = abs(found.log_ratio)
     room, level = (size, alpha) if size > limit else (limit - size, alpha_same)

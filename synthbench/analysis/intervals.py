@@ -1,4 +1,4 @@
-"""Statistics of samples, derived when records are read."""
+"""Confidence intervals of medians, and of ratios of medians, by bootstrap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ RESAMPLES = 4000
 
 
 class Interval(NamedTuple):
-    """A median (or a ratio of two) and the interval it lies in at the asked-for confidence."""
+    """A median, or a ratio of two medians, with its confidence interval."""
 
     median: float
     low: float
@@ -19,16 +19,16 @@ class Interval(NamedTuple):
 
 
 def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: int = 0) -> Interval:
-    """Median with its percentile-bootstrap interval; the same samples give the same interval.
+    """The median with its percentile bootstrap interval; the same samples give the same interval.
 
-    One sample gives an interval of no width; no sample raises ValueError.
+    One sample gives an interval of zero width. Raises ValueError without samples.
     """
     x = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(x)
     if n == 0:
         raise ValueError("no samples to take a median of")
-    # The middle of n draws with replacement is x at a rank that follows a beta distribution: this
-    # draws it outright, which is the bootstrap without making RESAMPLES lists of n samples.
+    # The median of n draws with replacement is x at a rank with a beta distribution. Drawing the
+    # rank directly is the same bootstrap without RESAMPLES lists of n samples.
     generator = np.random.default_rng(seed)
     if n % 2:
         lower = upper = generator.beta((n + 1) / 2, (n + 1) / 2, RESAMPLES)
@@ -45,14 +45,15 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: in
 def ratio_interval(
     above: Sequence[float], below: Sequence[float], confidence: float = 0.95, seed: int = 0
 ) -> Interval:
-    """Median of `above` over that of `below`, which were sampled in turn, with its interval.
+    """The median of `above` over that of `below`, which were sampled alternately, in pairs.
 
-    A percentile bootstrap of the turns: what slowed both sides of a turn stays with both. One turn
-    gives an interval of no width; none, or sides of different length, raises ValueError.
+    The interval is a percentile bootstrap of the pairs, so that a disturbance of a pair affects
+    both medians. One pair gives an interval of zero width. Raises ValueError without samples, or
+    for different numbers of samples.
     """
     x, y = (np.asarray(samples, dtype=np.float64) for samples in (above, below))
     if not 0 < len(x) == len(y):
-        raise ValueError(f"{len(x)} and {len(y)} samples are no turns of two sides")
+        raise ValueError(f"{len(x)} and {len(y)} samples are not equal-length paired samples")
     drawn = np.random.default_rng(seed).integers(len(x), size=(RESAMPLES, len(x)))
     ratios = np.median(x[drawn], axis=1) / np.median(y[drawn], axis=1)
     tail = (1 - confidence) / 2
@@ -62,7 +63,7 @@ def ratio_interval(
 
 
 def half_width(interval: Interval) -> float:
-    """Half of an interval's width, in units of its median; infinite where the median is zero."""
+    """Half the width of an interval over its median; infinite for a median of zero."""
     if not interval.median > 0:
         return float("inf")
     return (interval.high - interval.low) / 2 / interval.median

@@ -1,4 +1,4 @@
-"""A variance that many small groups of numbers share in part (Smyth 2004)."""
+"""Estimate the variances of many small groups together (Smyth 2004)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import digamma, ndtri, polygamma, stdtrit
 
-FEWEST = 3  # variances that can tell how much they differ
-SMALLEST = 1e-5  # of their median; below that it is rounding, whose logarithm would outweigh all
+FEWEST = 3  # variances, to estimate how much they differ
+SMALLEST = 1e-5  # of the median variance; less is rounding, and its logarithm would dominate
 
 
 def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[float, float]:
-    """The variance that all groups point to, and how many degrees of freedom it is worth.
+    """The common (prior) variance of all groups, and its degrees of freedom.
 
-    The sample variances of groups with these degrees of freedom are taken as drawn around true
-    ones, which follow a scaled inverse chi-square; its two parameters are fitted to the mean and
-    the variance of the log sample variances (Smyth 2004, section 6.2). Infinite degrees say that
-    the groups differ no more than chance has it. (0, 0), nothing, from fewer than FEWEST groups.
+    The true variances are assumed to follow a scaled inverse chi-square distribution. Its two
+    parameters are fitted to the mean and the variance of the log sample variances (Smyth 2004,
+    section 6.2). Infinite degrees: the groups differ no more than by chance. (0, 0), that is no
+    prior, from fewer than FEWEST groups.
     """
     positive = [(v, d) for v, d in zip(variances, degrees, strict=True) if v > 0]
     if len(positive) < FEWEST:
@@ -36,7 +36,7 @@ def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[
 
 
 def trigamma_inverse(value: float) -> float:
-    """The x at which the trigamma function is `value` > 0, by Newton's method on its reciprocal."""
+    """The x with trigamma(x) = `value` > 0, by Newton's method on the reciprocal."""
     x = 0.5 + 1 / value
     for _ in range(50):
         trigamma = float(polygamma(1, x))
@@ -48,7 +48,7 @@ def trigamma_inverse(value: float) -> float:
 
 
 def t_quantile(degrees: float, probability: float) -> float:
-    """The quantile of Student's t; of the normal distribution for infinite degrees of freedom."""
+    """A quantile of Student's t; of the normal distribution for infinite degrees of freedom."""
     if math.isinf(degrees):
         return float(ndtri(probability))
     return float(stdtrit(degrees, probability))

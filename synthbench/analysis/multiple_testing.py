@@ -1,4 +1,4 @@
-"""Holm's correction for several comparisons of one table."""
+"""Holm's correction for several comparisons."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values corrected for their number, in the order given (Holm 1979).
+    """The corrected p values, in the given order (Holm 1979).
 
-    The smallest of n is multiplied by n, the next by n - 1 and so on; none falls below the one
-    before it or exceeds 1.
+    The smallest of n is multiplied by n, the next by n - 1, and so on; each is at least the one
+    before it and at most 1.
     """
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -22,7 +22,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def holm_factors(p_values: Sequence[float]) -> list[int]:
-    """What Holm multiplies each p value by: their number for the smallest, 1 for the largest."""
+    """The factor of each p value: n for the smallest of n, 1 for the largest."""
     factors = np.empty(len(p_values), dtype=np.int64)
     factors[np.argsort(p_values, kind="stable")] = np.arange(len(p_values), 0, -1)
     return [int(factor) for factor in factors]

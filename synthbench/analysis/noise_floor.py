@@ -1,4 +1,4 @@
-"""The noise floor: how far apart two measurements of the same thing get."""
+"""The noise floor: how much two measurements of the same thing differ."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """How far from 1 the ratio of two measurements of the same thing gets.
+    """The largest usual ratio of two measurements of the same thing.
 
-    A further such ratio stays below `ratio` - 1 with probability `coverage`.
+    Another such ratio lies within `ratio` with probability `coverage`.
     """
 
     ratio: float  # above 1
@@ -20,11 +20,11 @@ class NoiseFloor:
 
 
 def noise_floor(log_ratios: Sequence[float], share: float = 0.95) -> NoiseFloor | None:
-    """The noise floor from the A/A log ratios of a run, one a group; None without any.
+    """The noise floor from the A/A log ratios of a run, one per group; None without any.
 
-    It is the smallest of the observed sizes below which a further one stays with probability
-    `share`; that takes 19 groups for 95%. With fewer it is the largest seen, and n groups cover
-    only n / (n + 1). Exact for exchangeable groups (an order statistic of n + 1 draws).
+    The smallest observed size that another one does not exceed with probability `share`; for 95%,
+    that needs 19 groups. With fewer groups it is the largest observed size, and n groups cover only
+    n / (n + 1). Exact for exchangeable groups (an order statistic of n + 1 draws).
     """
     sizes = sorted(abs(value) for value in log_ratios)
     if not sizes:

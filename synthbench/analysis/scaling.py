@@ -1,4 +1,4 @@
-"""Scaling laws: the exponent of a cost in the length, and the length at which two costs cross."""
+"""Scaling laws: the exponent of cost over length, and the length at which two costs cross."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from synthbench.analysis.comparison import CONFIDENCE, Estimate
 from synthbench.analysis.moderated_variance import t_quantile
 
-FEWEST_LENGTHS = 3  # two leave nothing to judge a line by
+FEWEST_LENGTHS = 3  # two points always lie on a line
 DRAWS = 4000
 
 Kind = Literal["overtakes", "falls behind", "always", "never"]
@@ -21,7 +21,7 @@ Kind = Literal["overtakes", "falls behind", "always", "never"]
 
 @dataclass(frozen=True)
 class Exponent:
-    """cost ~ length ** `value`; `low` and `high` bound it at 95%."""
+    """cost ~ length ** `value`, with its 95% confidence interval."""
 
     value: float
     low: float
@@ -30,10 +30,10 @@ class Exponent:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a variant begins to cost less than the baseline, or ceases to.
+    """The length at which a variant starts, or stops, to cost less than the baseline.
 
-    "always" and "never" are over the lengths measured; `length` is NaN then. `low` and `high` bound
-    the length at 95%: 0 and infinity say that it may lie below or above all lengths measured.
+    "always" and "never" refer to the measured lengths; `length` is NaN then. `low` and `high`: the
+    95% confidence interval; 0 and infinity mean below and above all measured lengths.
     """
 
     kind: Kind
@@ -43,25 +43,25 @@ class Crossing:
 
 
 def upper_half(lengths: Sequence[int]) -> list[int]:
-    """The lengths an exponent is fitted on: the longer half, at least FEWEST_LENGTHS of them.
+    """The lengths for the fit of an exponent: the longer half, at least FEWEST_LENGTHS.
 
-    At short lengths a step is mostly calls and copies that no length changes, and an exponent over
-    all lengths would be a mean of that and of the law.
+    At short lengths, constant overhead dominates a step, which would lower the exponent.
     """
     known = sorted(set(lengths))
     return known[-max(math.ceil(len(known) / 2), FEWEST_LENGTHS) :]
 
 
 def exponent(points: Sequence[tuple[int, float]], confidence: float = CONFIDENCE) -> Exponent:
-    """Least squares of log cost on log length; each point is (length, cost) of one round.
+    """A least-squares fit of log cost on log length; each point is (length, cost) of one round.
 
-    The interval is the t interval of the slope. What bends away from a power law is in the
-    residuals as noise is: a wide interval says either. Raises ValueError for points at fewer than
-    FEWEST_LENGTHS lengths.
+    The interval is the t interval of the slope. It is wide for noisy costs, and also for costs that
+    do not follow a power law. Raises ValueError for fewer than FEWEST_LENGTHS lengths.
     """
     distinct = len({length for length, _ in points})
     if distinct < FEWEST_LENGTHS:
-        raise ValueError(f"{distinct} lengths cannot tell an exponent; it takes {FEWEST_LENGTHS}")
+        raise ValueError(
+            f"{distinct} lengths are too few for an exponent; use at least {FEWEST_LENGTHS}"
+        )
     x = np.log([length for length, _ in points])
     y = np.log([cost for _, cost in points])
     x = x - x.mean()
@@ -79,16 +79,15 @@ def crossing(
     confidence: float = CONFIDENCE,
     seed: int = 0,
 ) -> Crossing:
-    """Where the ratio to the baseline passes 1; one estimate (above 1 is better) a length.
+    """The length at which the ratio to the baseline crosses 1; one estimate per length.
 
-    Between the lengths measured, the log ratio is taken as linear in the log length, which is
-    exact for two power laws. With several passages the last in the direction from the shortest to
-    the longest length counts. The interval is a parametric bootstrap: each estimate is drawn anew
-    from its t distribution, and the passage of each draw is taken. Raises ValueError for fewer
-    than two lengths.
+    A ratio above 1 is better. Between the measured lengths, the log ratio is interpolated linearly
+    in the log length, which is exact for two power laws. Of several crossings, the one at the
+    longest length counts. The interval is a parametric bootstrap: each draw samples every estimate
+    from its t distribution and has its own crossing. Raises ValueError for fewer than two lengths.
     """
     if len(lengths) < 2:
-        raise ValueError(f"{len(lengths)} length(s) cannot show a passage; it takes two")
+        raise ValueError(f"{len(lengths)} length(s) are too few for a crossing; use at least two")
     order = np.argsort(lengths)
     x = np.log(np.asarray(lengths, dtype=np.float64)[order])
     means = np.array([estimates[i].log_ratio for i in order])
@@ -113,9 +112,9 @@ def crossing(
 
 
 def _last_rise(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where each row of `y` last passes from 0 or below to above, linear between the `x`.
+    """The last x at which each row of `y` rises above 0, by linear interpolation.
 
-    -inf where a row is above 0 throughout, +inf where it is not above at its end.
+    -inf if a row is always above 0, +inf if it is not above 0 at its end.
     """
     rises = (y[:, :-1] <= 0) & (y[:, 1:] > 0)
     last = rises.shape[1] - 1 - np.argmax(rises[:, ::-1], axis=1)

@@ -1,13 +1,13 @@
-"""Whether times still change: the rule by which warm-up ends, and by which samples are stable.
+"""Whether step times still show a trend: when the warm-up ends, and which samples are stable.
 
-Steps are warm as soon as one of these holds:
+The warm-up ends as soon as one of these is true:
 
-- the last CLOSE_STEPS lie within CLOSE of each other: no trend among them could matter;
-- the last TREND_STEPS show no trend: a Mann-Kendall test finds none at the 5% level, or what it
-  finds (the Theil-Sen slope) moves the time by less than DRIFT over all of them.
+- the last CLOSE_STEPS times are within CLOSE of each other, so that a trend would not matter;
+- the last TREND_STEPS times show no trend: a Mann-Kendall test finds none at the 5% level, or the
+  trend that it finds (the Theil-Sen slope) changes the time by less than DRIFT over all of them.
 
-Noise alone does not keep a step warming up; it is what the interval of the median is for. Samples
-are stable if they have no trend in the same sense, at the 1% level, from the first to the last.
+Noise alone does not prolong the warm-up; the confidence interval of the median covers it. Samples
+are stable if they show no trend in the same sense, at the 1% level, from the first to the last.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ CLOSE = 0.02
 TREND_STEPS = 8
 DRIFT = 0.02
 SAMPLES_DRIFT = 0.05
-MOST_COMPARED = 200  # all pairs are compared: of more steps, medians of neighbours stand for them
+MOST_COMPARED = 200  # all pairs are compared; more steps are first reduced to block medians
 
 WARM_Z = 1.645  # a one-sided 5%
 STABLE_Z = 2.576  # a two-sided 1%
 
 
 def is_warm(seconds: Sequence[float]) -> bool:
-    """Whether the last of these steps show that warm-up is over."""
+    """Whether the last of these steps show that the warm-up is over."""
     last = seconds[-CLOSE_STEPS:]
     if len(last) == CLOSE_STEPS and max(last) - min(last) <= CLOSE * float(np.median(last)):
         return True
@@ -38,12 +38,12 @@ def is_warm(seconds: Sequence[float]) -> bool:
 
 
 def is_stable(samples: Sequence[float]) -> bool:
-    """Whether samples show no trend from the first to the last; fewer than four show none."""
+    """Whether samples show no trend; fewer than CLOSE_STEPS never do."""
     return len(samples) < CLOSE_STEPS or not has_trend(samples, STABLE_Z, SAMPLES_DRIFT)
 
 
 def has_trend(seconds: Sequence[float], z: float, drift: float) -> bool:
-    """Whether times rise or fall by more than `drift` of their median, significantly at `z`.
+    """Whether times change significantly (at `z`) and by more than `drift` of their median.
 
     Mann 1945 and Kendall 1975, with the normal approximation and continuity correction.
     """
@@ -60,7 +60,7 @@ def has_trend(seconds: Sequence[float], z: float, drift: float) -> bool:
 
 
 def _thinned(x: np.ndarray) -> np.ndarray:
-    """At most MOST_COMPARED values: medians of blocks of neighbours."""
+    """At most MOST_COMPARED values: medians of consecutive blocks."""
     if len(x) <= MOST_COMPARED:
         return x
     return np.array([np.median(block) for block in np.array_split(x, MOST_COMPARED)])

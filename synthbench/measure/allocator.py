@@ -1,8 +1,8 @@
-"""What the C library does with freed memory, held fixed while steps are timed.
+"""Make the C library keep freed memory, so that its behaviour is the same in every process.
 
-By default glibc gives a large buffer back to the system when it is freed, or keeps it, as the sizes
-that the process happened to free before have it. Where it gives it back, each step has the kernel
-clear the same pages anew: up to a third of its time, in one process and not in the next.
+By default, whether glibc returns a large freed buffer to the system depends on the sizes that the
+process freed before. If it returns the buffer, the kernel must clear the same pages again in each
+step. That takes up to a third of the step time, in one process and not in the next.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ PAD_BYTES = 2**26
 
 
 def keep_freed_memory() -> bool:
-    """Have this process keep what it frees, for good; whether the C library knows how (glibc).
+    """Make this process keep freed memory from now on; False if the C library cannot (not glibc).
 
-    Peak memory is to be read before: what was kept of an earlier step is no rise of the next.
+    Measure peak memory before this call: memory kept from an earlier step hides the next peak.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

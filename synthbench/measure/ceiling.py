@@ -1,7 +1,7 @@
-"""What a device gives at best: the rate of large matrix products, and of a copy.
+"""The ceiling of a device: its best rate of large matrix products, and of a copy.
 
-Each in the framework that is to be compared with it, in float32 without TF32 as its cells have it.
-The best of several sizes and repetitions counts: a ceiling is what was reached once.
+Measured in the same framework and dtype as the cells, and like them without TF32. The ceiling is
+the best of several sizes and repetitions.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import timed
 from synthbench.record import Ceiling
 
-# Side of the square matrices, and bytes of the array that is copied: far more than any cache.
+# Side of the square matrices, and bytes of the copied array: far larger than any cache.
 SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
 COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
-REPETITIONS = 10  # at most, of each size
-SECONDS = 0.6  # for each size and for the copy, at most; one repetition is made in any case
+REPETITIONS = 10  # at most, per size
+SECONDS = 0.6  # at most, per size and for the copy; there is at least one repetition
 
 
 def measure_ceiling(framework: str, dtype: str, device: str) -> Ceiling:
@@ -35,7 +35,7 @@ def measure_ceiling(framework: str, dtype: str, device: str) -> Ceiling:
 def ceiling_of(
     backend: Backend, dtype: str, device: str, clock: Callable[[], float] = time.perf_counter
 ) -> Ceiling:
-    """`measure_ceiling` with the framework's back end."""
+    """Like `measure_ceiling`, for a given back end."""
     begin = clock()
     kind = device.partition(":")[0]
     best_rate, best_size = 0.0, 0
@@ -45,7 +45,7 @@ def ceiling_of(
             seconds = best_seconds(backend.matrix_product(dtype, device, size), clock)
             if (rate := 2 * size**3 / seconds) > best_rate:
                 best_rate, best_size = rate, size
-            if 8 * seconds > SECONDS:  # the next size would take longer than all repetitions may
+            if 8 * seconds > SECONDS:  # one product of the next size would take longer than SECONDS
                 break
         copied = best_seconds(backend.copy(dtype, device, elements), clock)
     return Ceiling(
@@ -62,7 +62,7 @@ def ceiling_of(
 
 
 def best_seconds(kernel: Kernel, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The shortest time of a kernel, after one call that is not counted."""
+    """The shortest time of a kernel, after one warm-up call."""
     kernel.wait(kernel())
     best, spent = float("inf"), 0.0
     for _ in range(REPETITIONS):
@@ -76,7 +76,7 @@ def best_seconds(kernel: Kernel, clock: Callable[[], float] = time.perf_counter)
 def smallest_step_seconds(
     backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
 ) -> float:
-    """The shortest time of the smallest step there is: a lower bound for any step."""
+    """The shortest time of the smallest possible step, a lower bound for any step."""
     kernel = backend.smallest_step(device)
     kernel.wait(kernel())
     return min(timed(kernel, kernel.wait, clock) for _ in range(50))

@@ -1,4 +1,4 @@
-"""The cores during a stretch of time: what else ran on them, and whether their clock fell."""
+"""Watch the CPU cores: what else ran on them, and whether their clock rate fell."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from pathlib import Path
 PROC = Path("/proc")
 SYSTEM = Path("/sys/devices/system/cpu")
 
-# What others took is told from this share of the cores' time on. The system counts busy time in
-# ticks of 10 ms a core, so that less than LEAST_SECONDS says nothing.
+# A warning needs other processes to take more than this share of the cores' time. The system counts
+# busy time in ticks of 10 ms per core, so less than LEAST_SECONDS is not significant.
 OTHERS_SHARE = 0.05
 LEAST_SECONDS = 0.05
 CLOCK_FALL = 0.10  # of the fastest core's clock
@@ -24,20 +24,20 @@ USER, NICE, SYSTEM_TIME, IRQ, SOFTIRQ, STEAL = 0, 1, 2, 5, 6, 7  # fields of /pr
 
 @dataclass(frozen=True)
 class Reading:
-    """Running totals of some cores and of this process, and the clock at one moment."""
+    """The counters of some cores and of this process, and the clock rate, at one moment."""
 
     wall: float  # seconds
-    own: float  # CPU seconds of this process, all its threads and ended children
+    own: float  # CPU seconds of this process, with all threads and ended children
     busy: float | None  # seconds in which any process ran on these cores; None: not readable
     stolen: float  # seconds the hypervisor gave to others
     preempted: int  # involuntary context switches of this process
-    heat_events: int  # times a core was throttled for its heat
+    heat_events: int  # how often a core was throttled because of its temperature
     megahertz: float | None  # of the fastest of these cores
 
 
 def read_cores(cores: Sequence[int], proc: Path = PROC, system: Path = SYSTEM) -> Reading:
-    """Read everything that this system tells; what it does not tell is None or zero."""
-    own = resource.getrusage(resource.RUSAGE_SELF)
+    """Read every counter; one that this system does not have is None or zero."""
+    this = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
     busy, stolen = _busy(cores, proc)
     folders = [system / f"cpu{core}" for core in cores]
@@ -45,17 +45,17 @@ def read_cores(cores: Sequence[int], proc: Path = PROC, system: Path = SYSTEM) -
     known = [value for value in kilohertz if value]
     return Reading(
         wall=time.perf_counter(),
-        own=own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime,
+        own=this.ru_utime + this.ru_stime + ended.ru_utime + ended.ru_stime,
         busy=busy,
         stolen=stolen,
-        preempted=own.ru_nivcsw,
+        preempted=this.ru_nivcsw,
         heat_events=sum(_number(f / "thermal_throttle/core_throttle_count") or 0 for f in folders),
         megahertz=max(known) / 1000 if known else None,
     )
 
 
 def judge_cores(before: Reading, after: Reading, cores: int) -> list[str]:
-    """A sentence for each thing that disturbed what ran on `cores` cores in between."""
+    """One sentence per disturbance of the cores between two readings."""
     warnings: list[str] = []
     available = (after.wall - before.wall) * cores
     allowed = max(OTHERS_SHARE * available, LEAST_SECONDS)
@@ -84,7 +84,7 @@ def judge_cores(before: Reading, after: Reading, cores: int) -> list[str]:
 
 
 class CoreMonitor:
-    """Reads the cores on entering and leaving; `warnings` is filled in on leaving."""
+    """A context manager that reads the cores on entry and exit, and then has `warnings`."""
 
     def __init__(
         self, cores: Sequence[int], read: Callable[[Sequence[int]], Reading] = read_cores
@@ -102,7 +102,7 @@ class CoreMonitor:
 
 
 def _busy(cores: Sequence[int], proc: Path) -> tuple[float | None, float]:
-    """Seconds these cores were busy, and stolen from them, since the system started."""
+    """Busy seconds and stolen seconds of these cores since the system started."""
     try:
         lines = (proc / "stat").read_text().splitlines()
     except OSError:

@@ -1,4 +1,4 @@
-"""The machine and the software of a run, for run.json; no framework is imported."""
+"""The hardware and software of a run, for run.json; imports no framework."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PACKAGES = (
     "synthbench", "torch", "triton", "jax", "jaxlib", "flax", "optax", "ml_dtypes", "opt_einsum",
     "numpy", "scipy", "pandas", "fvcore",
 )  # fmt: skip
-# Packages of kernels and of device plug-ins, whatever there is of them.
+# All installed packages with kernels and device plug-ins.
 PREFIXES = ("nvidia-", "jax-cuda", "jax_cuda", "jax-rocm", "mkl", "intel-openmp")
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS",
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]  # of a checkout, or of the installed
 
 
 def usable_cores() -> list[int]:
-    """The cores this process may run on; numbered from 0 where the system cannot tell."""
+    """The cores this process may use; all cores if the system does not say."""
     if hasattr(os, "sched_getaffinity"):
         return sorted(os.sched_getaffinity(0))
     return list(range(os.cpu_count() or 1))
@@ -44,7 +44,7 @@ def usable_cores() -> list[int]:
 def read_environment(threads: int | None = None) -> dict[str, Any]:
     """Platform, CPU, memory, load at this moment, versions, git state and NVIDIA devices.
 
-    `threads` is what cells are pinned to: the first so many of `cores`, all of them where None.
+    `threads`: cells are pinned to this many of the first cores; None: to all of them.
     """
     cores = usable_cores()
     return {
@@ -73,7 +73,7 @@ def read_environment(threads: int | None = None) -> dict[str, Any]:
 
 
 def machine_id(environment: dict[str, Any]) -> str:
-    """A name for a machine: the same whenever it is this one, without telling its host name.
+    """A stable name for this machine that does not reveal its host name.
 
     The CPU's name, the cores, and six hex digits of a hash that also covers the memory, the GPUs
     and the host name, so that two nodes of the same kind differ.
@@ -87,7 +87,7 @@ def machine_id(environment: dict[str, Any]) -> str:
 
 
 def versions() -> dict[str, str | None]:
-    """Installed version of each package that numbers depend on; None where it is absent."""
+    """The installed version of each package that affects numbers; None if not installed."""
     found: dict[str, str | None] = {}
     for package in PACKAGES:
         try:
@@ -107,7 +107,7 @@ def framework_numerics(framework: str) -> dict[str, Any]:
 
 
 def lock_hash(root: Path = ROOT) -> str | None:
-    """SHA-256 of the checkout's requirements.lock; None where there is none."""
+    """SHA-256 of requirements.lock in the checkout; None if there is none."""
     try:
         return hashlib.sha256((root / "requirements.lock").read_bytes()).hexdigest()
     except OSError:
@@ -115,7 +115,7 @@ def lock_hash(root: Path = ROOT) -> str | None:
 
 
 def cpu_model() -> str:
-    """The CPU's name as the system gives it."""
+    """The name of the CPU."""
     for line in (_read("/proc/cpuinfo") or "").splitlines():
         if line.startswith("model name"):
             return line.partition(":")[2].strip()
@@ -128,7 +128,7 @@ def total_memory() -> int:
 
 
 def available_memory() -> int:
-    """Bytes that could be allocated now without swapping, within the limit of a container."""
+    """Bytes that can be allocated now without swapping, within the limit of a container."""
     available = total_memory()
     for line in (_read("/proc/meminfo") or "").splitlines():
         if line.startswith("MemAvailable"):
@@ -162,9 +162,9 @@ SOURCES = ("--", ".", ":(exclude)results")
 
 
 def git_state(root: Path = ROOT) -> dict[str, Any] | None:
-    """Commit and dirtiness of synthbench's checkout; None where it is installed from elsewhere.
+    """The commit of the checkout and whether it has changes; None if it is not a checkout.
 
-    What runs leave in results/ is no change of what was run.
+    Files in results/ do not count as changes.
     """
     try:
         _git(root, "ls-files", "--error-unmatch", "synthbench/__init__.py")

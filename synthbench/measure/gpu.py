@@ -1,4 +1,4 @@
-"""NVIDIA devices as their driver describes them: clocks, throttling, who else computes there."""
+"""NVIDIA devices through NVML: clock rates, throttling, other processes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-SLOWED_SHARE = 0.05  # of the time, from which on a slowed clock is told
+SLOWED_SHARE = 0.05  # of the time; a longer reduction of the clock rate is a warning
 
-# Bits of nvmlDeviceGetCurrentClocksEventReasons that say a clock is held down.
+# Bits of nvmlDeviceGetCurrentClocksEventReasons for a reduced clock rate.
 REASONS = {
     0x04: "its power limit",
     0x08: "a hardware slowdown",
@@ -24,10 +24,10 @@ REASONS = {
 
 @dataclass(frozen=True)
 class GpuReading:
-    """What a device tells at one moment; None or empty where its driver does not."""
+    """The state of a device at one moment; None or empty if the driver does not report it."""
 
     wall: float  # seconds
-    slowed: dict[str, int]  # what slows it -> nanoseconds so far
+    slowed: dict[str, int]  # reason -> nanoseconds of reduced clock rate so far
     reasons: int | None  # bits, at this moment
     processes: frozenset[int]  # that compute on it
 
@@ -49,31 +49,31 @@ def read_gpu(nvml: Any, handle: Any) -> GpuReading:
 
 
 def judge_gpu(before: GpuReading, after: GpuReading, own_pid: int) -> list[str]:
-    """A sentence for each thing that disturbed what ran on the device in between."""
+    """One sentence per disturbance of the device between two readings."""
     warnings: list[str] = []
     seconds = after.wall - before.wall
     for name in before.slowed.keys() & after.slowed.keys():
         share = (after.slowed[name] - before.slowed[name]) / 1e9 / seconds if seconds > 0 else 0.0
         if share > SLOWED_SHARE:
             warnings.append(f"the GPU's clock was held down by {name} for {share:.0%} of the time")
-    held = (before.reasons or 0) | (after.reasons or 0)
+    reasons = (before.reasons or 0) | (after.reasons or 0)
     if not warnings:
-        names = [name for bit, name in REASONS.items() if held & bit]
+        names = [name for bit, name in REASONS.items() if reasons & bit]
         warnings += [f"the GPU's clock was held down by {name}" for name in names]
-    # In a container the driver's process numbers are the host's, and this one is not among them:
-    # then one of them is this process.
+    # In a container the driver reports process ids of the host, so this process has another id
+    # there: if its own id is not listed, one of the listed ones is this process.
     seen = before.processes | after.processes
     others = len(seen - {own_pid}) if own_pid in seen else len(seen) - 1
     if others > 0:
         plural = "process" if others == 1 else "processes"
-        warnings.append(f"{others} other {plural} had work on the GPU")
+        warnings.append(f"{others} other {plural} used the GPU")
     return sorted(warnings)
 
 
 class GpuMonitor:
-    """Reads a device on entering and leaving; `warnings` is filled in on leaving.
+    """A context manager that reads a device on entry and exit, and then has `warnings`.
 
-    Where there is no NVML, nothing is read and nothing is warned of.
+    Without NVML it reads nothing and never warns.
     """
 
     def __init__(self, device: str) -> None:
@@ -97,11 +97,11 @@ class GpuMonitor:
 
 @contextlib.contextmanager
 def open_nvml() -> Iterator[Any]:
-    """The module pynvml, started; None where the package, the library or the driver is absent."""
+    """The initialised module pynvml; None without the package, the library or the driver."""
     try:
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
-    except Exception:  # a broken driver fails in any way
+    except Exception:  # a broken driver may raise anything
         yield None
         return
     try:
@@ -111,7 +111,7 @@ def open_nvml() -> Iterator[Any]:
 
 
 def handle_of(nvml: Any, device: str) -> Any:
-    """NVML's handle of cuda or cuda:N, as CUDA_VISIBLE_DEVICES numbers them; None without."""
+    """The NVML handle of cuda or cuda:N, numbered as in CUDA_VISIBLE_DEVICES; None if missing."""
     index = int(device.partition(":")[2] or 0)
     visible = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
     try:
@@ -126,7 +126,7 @@ def handle_of(nvml: Any, device: str) -> Any:
 
 
 def nvidia_devices() -> list[dict[str, Any]]:
-    """Name, memory, driver, clocks and power limit of each device, where NVML is there to ask."""
+    """Name, memory, driver, clock rates and power limit of each device; empty without NVML."""
     with open_nvml() as nvml:
         if nvml is None:
             return []
@@ -135,7 +135,7 @@ def nvidia_devices() -> list[dict[str, Any]]:
 
 
 def _describe(nvml: Any, handle: Any) -> dict[str, Any]:
-    asked = {
+    queries = {
         "name": lambda: nvml.nvmlDeviceGetName(handle),
         "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
         "driver": nvml.nvmlSystemGetDriverVersion,
@@ -148,9 +148,9 @@ def _describe(nvml: Any, handle: Any) -> dict[str, Any]:
         "persistence": lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
     }
     described: dict[str, Any] = {}
-    for name, ask in asked.items():
+    for name, query in queries.items():
         try:
-            described[name] = ask()
-        except nvml.NVMLError:  # not every device tells everything
+            described[name] = query()
+        except nvml.NVMLError:  # not every device reports everything
             described[name] = None
     return described

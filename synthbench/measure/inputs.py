@@ -1,4 +1,4 @@
-"""How a cell is run, and random batches for its model."""
+"""The setting of a cell, and random batches for its model."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from synthbench.suites.cell import Cell
 
 
 def setting_of(cell: Cell) -> Setting:
-    """How a cell's model is run."""
+    """How the model of a cell is run: dtype, device, form, eager or compiled."""
     return Setting(dtype=cell.dtype, device=cell.device, form=cell.form, compile=cell.compile)
 
 
 def random_batch(model: Model, batch: int, seq_len: int, seed: int = 0) -> Batch:
     """One batch without padding: inputs as `Model.reference` has them, and targets.
 
-    Targets are [B,L], of the second sequence where there are two, and [B] for a classifier.
+    Targets are [B,L], for the second sequence of an encoder-decoder, and [B] for a classifier.
     """
     generator = np.random.default_rng(seed)
     inputs: np.ndarray

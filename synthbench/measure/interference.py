@@ -1,4 +1,4 @@
-"""What disturbed a stretch of time: other processes, the hypervisor, a clock held down."""
+"""What disturbed a measurement: other processes, the hypervisor, a reduced clock rate."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from synthbench.measure.gpu import GpuMonitor
 
 
 class InterferenceMonitor:
-    """Reads the cores and the device on entering and leaving; `warnings` tells what it found."""
+    """A context manager that watches the cores and the device."""
 
     def __init__(self, device: str) -> None:
         self._parts: list[CoreMonitor | GpuMonitor] = [CoreMonitor(usable_cores())]
@@ -20,7 +20,7 @@ class InterferenceMonitor:
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each disturbance, once the watch was left."""
+        """One sentence per disturbance, available after exit."""
         return [warning for part in self._parts for warning in part.warnings]
 
     def __enter__(self) -> InterferenceMonitor:

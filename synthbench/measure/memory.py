@@ -1,9 +1,9 @@
-"""Peak memory of a step on a CPU: what is known to be resident, and what the step adds at most.
+"""Peak memory of a step on a CPU: the known state plus the most that the step adds.
 
-What a step adds is the rise of the process's peak resident set, reset just before the step, above
-the resident set at that moment. What building and compiling left behind is in neither. Pages of
-libraries that the step is the first to touch raise the resident set too: they are file-backed,
-and the growth of that part is taken off again.
+A step adds the rise of the peak resident set of the process, which is reset just before the step,
+above the resident set at that moment. So the remains of building and compiling do not count. Pages
+of libraries that the step is the first to use raise the resident set too; they are file-backed, and
+the growth of that part is subtracted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ STATUS = Path("/proc/self/status")
 CLEAR_REFS = Path("/proc/self/clear_refs")
 RESET_PEAK = "5"  # see proc(5), clear_refs
 
-# The resident set has settled when this many readings in turn, this far apart, are no lower.
+# The resident set has settled if this many consecutive readings, this far apart, are not lower.
 SETTLE_READINGS = 3
 SETTLE_SECONDS = 0.005
 SETTLE_TOLERANCE = 2**16
@@ -44,16 +44,16 @@ class ResidentMark:
 
     @property
     def description(self) -> str:
-        """How a peak above this mark is taken, as it stands in records."""
+        """How a peak above this mark is measured; stored in records."""
         return METHODS[self.method]
 
     @property
     def zero_is_possible(self) -> bool:
-        """Whether a rise of zero may be true: unless reset, an earlier peak hides a lower one."""
+        """Whether zero can be right: without a reset, an earlier peak hides a lower one."""
         return self.method != "reset"
 
     def rise(self) -> int:
-        """Bytes by which the resident set peaked above this mark since it was set."""
+        """How far the resident set rose above this mark at its peak, in bytes."""
         if self.method == "no proc":
             return max(0, _max_resident() - self.resident)
         now = _status()
@@ -62,7 +62,7 @@ class ResidentMark:
 
 
 def mark_resident() -> ResidentMark:
-    """Give freed memory back to the system, start a new peak, and remember the resident set."""
+    """Return freed memory to the system, reset the peak, and read the resident set."""
     _settle()
     try:
         CLEAR_REFS.write_text(RESET_PEAK)
@@ -82,8 +82,10 @@ def _status() -> dict[str, int]:
 
 
 def _settle() -> None:
-    """Return freed memory to the system until there is no more: XLA frees a step's buffers on
-    threads of its own, shortly after what the step returned is there."""
+    """Return freed memory to the system until the resident set stops falling.
+
+    XLA frees the buffers of a step on its own threads, shortly after the results are available.
+    """
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # glibc only
     if trim is None or not STATUS.exists():
         return

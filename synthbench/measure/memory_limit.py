@@ -1,4 +1,4 @@
-"""How much memory this process may take beyond what it holds."""
+"""Limit how much more memory this process may allocate."""
 
 from __future__ import annotations
 
@@ -9,26 +9,26 @@ from pathlib import Path
 from synthbench.measure.environment import available_memory
 
 SHARE_OF_AVAILABLE = 0.9
-# Address space that threads reserve (stacks, malloc arenas) without using it: XLA alone starts some
-# twenty threads on two cores, which is 1.1 GB.
+# Address space that threads reserve without using it (stacks, malloc arenas): XLA alone starts
+# about twenty threads on two cores, which reserve 1.1 GB.
 RESERVED = 2**30
 RESERVED_PER_CORE = 256 * 2**20
 LARGEST_LIMIT = 2**62  # that setrlimit takes on every system
 
 
 def limit_memory(memory_bytes: int | None, cores: int) -> int | None:
-    """Bound this process's further memory, by default to 90% of what is available now.
+    """Limit further allocations of this process, by default to 90% of the available memory.
 
-    Returns the bytes allowed beyond what it holds; None where the system has no such bound.
+    Returns the bytes that it may still allocate; None if the system has no such limit.
     """
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    held = _address_space()
-    if held is None:
+    current = _address_space()
+    if current is None:
         return None
     allowed = memory_bytes
     if allowed is None:
         allowed = int(available_memory() * SHARE_OF_AVAILABLE)
-    reserved = held + RESERVED + cores * RESERVED_PER_CORE
+    reserved = current + RESERVED + cores * RESERVED_PER_CORE
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     highest = LARGEST_LIMIT if hard == resource.RLIM_INFINITY else hard
     wanted = min(reserved + allowed, highest)
@@ -37,7 +37,7 @@ def limit_memory(memory_bytes: int | None, cores: int) -> int | None:
 
 
 def raise_memory_limit(more_bytes: int) -> None:
-    """Allow this process so many bytes beyond its bound, if it has one."""
+    """Raise the limit of this process by these bytes, if it has a limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
     if soft == resource.RLIM_INFINITY:
         return
@@ -48,7 +48,7 @@ def raise_memory_limit(more_bytes: int) -> None:
 
 
 def lift_memory_limit() -> None:
-    """Take the bound back, so that what ran out of memory can still say so."""
+    """Remove the limit, so that a process out of memory can still report it."""
     hard = resource.getrlimit(resource.RLIMIT_AS)[1]
     resource.setrlimit(resource.RLIMIT_AS, (hard, hard))
 

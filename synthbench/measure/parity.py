@@ -1,10 +1,10 @@
-"""Parity before speed: a framework's outputs and gradients against the NumPy reference.
+"""The parity check: outputs and gradients of a framework against the NumPy reference.
 
-Outputs are compared element by element, in units of the largest reference value. Gradients are
-compared along a random direction of each parameter with the central difference of the loss of the
-NumPy reference in float64, in units of that parameter's gradient (or a hundredth of the largest,
-whichever is more: a gradient that is zero by symmetry is all rounding). No second framework is
-needed, so a process checks its cell with only its own framework loaded.
+Outputs are compared element by element, relative to the largest reference value. Gradients are
+compared along a random direction for each parameter with the central difference of the loss of the
+NumPy reference in float64, relative to the norm of that gradient (or to a hundredth of the largest
+norm, if that is more: a gradient that is zero by symmetry consists of rounding errors). No second
+framework is needed, so a process checks its cell with only its own framework loaded.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from synthbench.models.training import cross_entropy
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell
 
-# Outputs, in units of the largest value: float32 and float64 as rounding allows, bfloat16 and
-# float16 by their eight and eleven bits. Gradients: float64 is limited by the central difference
-# itself; in the short types a relu near zero opens or shuts by rounding.
+# Outputs, relative to the largest value: rounding errors of float32 and float64, and the eight and
+# eleven bits of bfloat16 and float16. Gradients: float64 is limited by the central difference; in
+# the types of LOW_PRECISION, rounding can switch a relu near zero on or off.
 FORWARD_TOLERANCE = {"float32": 2e-5, "float64": 1e-10, "bfloat16": 5e-2, "float16": 1e-2}
 GRADIENT_TOLERANCE = {"float32": 2e-5, "float64": 1e-6, "bfloat16": 0.25, "float16": 0.15}
 LOW_PRECISION = ("bfloat16", "float16")
@@ -52,8 +52,8 @@ def collect(
 ) -> dict[str, dict[str, Any]]:
     """Outputs, loss and gradients of every case in one framework, and the NumPy reference.
 
-    Returns case name -> {"forward", "loss", "gradients", "reference"}; reference is None where the
-    mixer gives none.
+    Returns case name -> {"forward", "loss", "gradients", "reference"}; reference is None if the
+    mixer has none.
     """
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
     model = small_model(variant, head_dim=head_dim)
@@ -130,8 +130,9 @@ def errors(
 ) -> tuple[float, float]:
     """(forward, gradient) errors against the NumPy reference.
 
-    Gradients of LOW_PRECISION are compared whole with float32 ones of the same framework, which are
-    compared with the reference: a difference of few bits says nothing along one direction.
+    Gradients of LOW_PRECISION are compared as a whole with the float32 gradients of the same
+    framework, which are compared with the reference: along one direction, few bits are not
+    conclusive.
     """
     got = backend.gradients(model, start, setting, batch)
     want = reference_outputs(model, start, batch)
@@ -149,7 +150,7 @@ def errors(
 
 
 def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients) -> float:
-    """The largest error of a directional derivative, see the module's first lines."""
+    """The largest error of a directional derivative; see the docstring of the module."""
     generator = np.random.default_rng(0)
     wide = {name: value.astype(np.float64) for name, value in start.items()}
     norms = {name: float(np.linalg.norm(g)) for name, g in got.gradients.items()}
@@ -172,12 +173,12 @@ def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: 
 
 
 def has_reference(model: Model) -> bool:
-    """Whether the model's mixer gives a NumPy reference."""
+    """Whether the mixer of a model has a NumPy reference."""
     return model.mixer.has_reference
 
 
 def reference_outputs(model: Model, start: Mapping[str, Array], batch: Batch) -> Array:
-    """The NumPy reference in float64."""
+    """The outputs of the NumPy reference in float64."""
     wide = {name: value.astype(np.float64) for name, value in start.items()}
     inputs = batch.inputs if model.is_stack else batch.inputs.astype(np.float64)
     return model.reference(wide, inputs, batch.padding_mask)
@@ -193,7 +194,7 @@ def gradient_difference(got: Mapping[str, Array], want: Mapping[str, Array]) -> 
 
 
 def relative_error(got: Array, want: Array, scale: float | None = None) -> float:
-    """max |got - want| in units of `scale`, by default of max |want|; infinite for a NaN."""
+    """max |got - want| relative to `scale`, by default max |want|; infinite for a NaN."""
     scale = float(np.abs(want).max()) if scale is None else scale
     error = float(np.abs(got.astype(np.float64) - want).max()) if want.size else 0.0
     if not np.isfinite(error):

@@ -1,4 +1,4 @@
-"""Small models and inputs that exercise every mask: what the parity check runs on."""
+"""Small models and inputs for the parity check, with every combination of masks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH = 4
 
 @dataclass(frozen=True)
 class Case:
-    """One small input: which masks, and which length."""
+    """One small input: its masks and its length."""
 
     name: str
     seq_len: int
@@ -33,7 +33,7 @@ class Case:
 
 
 def cases(model: Model) -> Iterator[Case]:
-    """{no mask, padding, causal, both} x {L = N, L < N}, less what the mixer cannot do."""
+    """{no mask, padding, causal, both} x {L = N, L < N}, without what the mixer cannot do."""
     for causal in (False, True):
         try:
             replace(model, causal=causal).check()
@@ -46,7 +46,7 @@ def cases(model: Model) -> Iterator[Case]:
 
 
 def small_model(variant: str, **sizes: Any) -> Model:
-    """A bare mixer at a small size; FD(a, b) decides max_len itself."""
+    """A bare mixer at a small size; FD(a, b) determines max_len."""
     mixer = parse(variant)
     model = Model.of("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
     try:
@@ -63,7 +63,7 @@ def small_model(variant: str, **sizes: Any) -> Model:
 
 
 def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
-    """Start values moved off their symmetric points: no bias or alpha is zero."""
+    """Start values plus noise, so that no bias or alpha is zero."""
     start = start_values(model.parameters(), seed)
     noise = np.random.default_rng(seed + 1)
     return {
@@ -73,7 +73,7 @@ def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
 
 
 def case_batch(model: Model, case: Case, seed: int = 0) -> Batch:
-    """A batch of four; padded: one whole, one padded after, one before, one of padding alone."""
+    """A batch of four. If padded: one full, one padded at the end, one at the start, one fully."""
     batch = random_batch(model, BATCH, case.seq_len, seed)
     if not case.padded:
         return batch

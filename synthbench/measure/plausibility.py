@@ -1,4 +1,4 @@
-"""Numbers that cannot be true."""
+"""Refuse numbers that cannot be right."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import statistics
 from synthbench.errors import SynthbenchError
 from synthbench.record import Ceiling, Flops, Timing
 
-# A ceiling is itself measured, for a second or so: a cell may find the device in a better moment.
+# A ceiling is itself a measurement of about a second, and a cell may run at a better moment.
 CEILING_NOISE = 0.10
-# The smallest step makes an addition; one that makes nothing at all is a little faster.
+# The smallest step is one addition; a step that does nothing is a little faster.
 DISPATCH_SHARE = 0.5
 
 
 class ImplausibleError(SynthbenchError):
-    """A measurement that cannot be true, with the reason; its cell is quarantined."""
+    """A measurement that cannot be right, with the reason; its cell is quarantined."""
 
 
 def step_flops(mode: str, formula: int | None, traced: int | None) -> int | None:
-    """FLOPs of one whole step: as traced, else of a forward step by formula; None if not known."""
+    """FLOPs of one step: as traced, or by formula for a forward pass; None if not known."""
     if traced is not None:
         return traced
     return formula if mode == "forward" else None
@@ -31,18 +31,18 @@ def require_plausible(
     ceiling: Ceiling | None,
     needed_share: float = 1.0,
 ) -> list[str]:
-    """Raise ImplausibleError for a median below dispatch, or above the device's ceiling.
+    """Raise ImplausibleError for a median below the dispatch time or above the device's ceiling.
 
-    `needed_share` of the FLOPs must be done by any exact implementation: a fused form may leave
-    out the rest, as what a causal mask hides. A ceiling that was itself disturbed refuses nothing:
-    to be above it is a warning, returned.
+    `needed_share` is the share of the FLOPs that any exact implementation must compute; a fused
+    form may skip the rest, such as what a causal mask hides. If the ceiling itself was
+    disturbed, a rate above it is only a warning, which is returned.
     """
     median = statistics.median(timing.samples)
     dispatch = timing.dispatch_seconds
     if dispatch is not None and median < DISPATCH_SHARE * dispatch:
         raise ImplausibleError(
-            f"a step takes {median * 1e6:.2f} us, under half of the smallest step there is "
-            f"({dispatch * 1e6:.2f} us): it was not run, or not waited for"
+            f"a step takes {median * 1e6:.2f} us, less than half of the smallest possible step "
+            f"({dispatch * 1e6:.2f} us): it did not run, or its result was not awaited"
         )
     counted = None if flops is None else step_flops(mode, flops.formula, flops.traced)
     if not counted or ceiling is None:
@@ -50,12 +50,12 @@ def require_plausible(
     share = counted / median / ceiling.flops_per_second
     if share * needed_share <= 1 + CEILING_NOISE:
         return []
-    needed = f", {needed_share:.0%} of which must be done," if needed_share < 1 else ""
+    needed = f", of which at least {needed_share:.0%} are necessary," if needed_share < 1 else ""
     reason = (
         f"a step of {counted} FLOPs{needed} in {median * 1e6:.3g} us is {share:.0%} of "
         f"this device's best matrix-product rate ({ceiling.flops_per_second / 1e9:.4g} GFLOP/s in "
         f"{ceiling.framework} {ceiling.dtype})"
     )
     if ceiling.warnings:
-        return [f"{reason}, which was disturbed when it was measured"]
+        return [f"{reason}, which was disturbed while it was measured"]
     raise ImplausibleError(f"{reason}; the time, the count or the ceiling is wrong")

@@ -1,4 +1,4 @@
-"""Steady state: seconds of each step, after a warm-up, each one waited for."""
+"""Steady state: the time of each step after the warm-up, until its result is available."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ MIN_WARMUP_STEPS = 2
 MAX_WARMUP_STEPS = 1000
 MIN_WARMUP_SECONDS = 0.02  # below this a core may still be raising its clock
 WARMUP_SHARE = 1 / 3  # of max_seconds, at most
-MAX_SAMPLES = 1000  # more would not narrow an interval, only fill the disk
-MIN_PRECISE_SAMPLES = 6  # of fewer, no interval between samples holds the median at 95%
-GROWTH = 1.25  # the interval is looked at when there are so many times as many samples
+MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
+MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
+GROWTH = 1.25  # the interval is computed again after the samples grew by this factor
 
 
 @dataclass(frozen=True)
 class SteadyState:
-    """`samples` in seconds, in order; `warmup_steps` were run and thrown away before.
+    """`samples` in seconds, in order, after `warmup_steps` steps that were discarded.
 
-    `precision` is half of the 95% interval of their median over the median, None for one sample.
+    `precision` is half the width of the median's 95% confidence interval over the median; None for
+    one sample.
     """
 
     samples: list[float]
@@ -37,7 +38,7 @@ class SteadyState:
 
 
 def clock_of(device: str) -> str:
-    """How a step on a device is timed, as it stands in records."""
+    """How a step on a device is timed; stored in records."""
     return CLOCK if device == "cpu" else CLOCK_CUDA
 
 
@@ -46,7 +47,7 @@ def timed(
     wait: Callable[[Any], None],
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
-    """Seconds from the call of a step until what it returned is there."""
+    """Seconds from the call of a step until its result is available."""
     begin = clock()
     produced = step()
     wait(produced)
@@ -65,25 +66,25 @@ def time_steps(
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> SteadyState:
-    """Warm up until no trend is left, then sample until there is enough.
+    """Warm up until the times show no trend, then sample until there are enough samples.
 
-    Enough are `min_samples`, `min_seconds` of them, and, where `precision` is given, a 95%
-    interval of the median that is no wider than +- `precision` of it. `before` are the seconds of
-    steps already run; they count as warm-up. `max_seconds` bounds warm-up and samples together,
-    and wins: one sample is taken in any case. At most MAX_SAMPLES. `watch` is entered for the
-    samples alone.
+    That is at least `min_samples` samples of `min_seconds` together and, if `precision` is given, a
+    95% confidence interval of the median no wider than +- `precision` of it. `before`: seconds of
+    steps that already ran; they count as warm-up. `max_seconds` limits warm-up and sampling
+    together and takes precedence, but there is at least one sample. At most MAX_SAMPLES. `watch`
+    is a context manager that is active while sampling.
     """
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         warmup = list(before)
-        while not _is_over(warmup, max_seconds * WARMUP_SHARE):
+        while not _is_warmup_over(warmup, max_seconds * WARMUP_SHARE):
             warmup.append(timed(step, wait, clock))
         left = max_seconds - sum(warmup)
         samples: list[float] = []
         sampled = 0.0
-        look_at = max(min_samples, MIN_PRECISE_SAMPLES)
+        next_look = max(min_samples, MIN_PRECISE_SAMPLES)
         with watch if watch is not None else nullcontext():
             while True:
                 samples.append(timed(step, wait, clock))
@@ -94,10 +95,10 @@ def time_steps(
                     continue
                 if precision is None:
                     break
-                if len(samples) >= look_at:
+                if len(samples) >= next_look:
                     if half_width(median_interval(samples)) <= precision:
                         break
-                    look_at = int(len(samples) * GROWTH) + 1
+                    next_look = int(len(samples) * GROWTH) + 1
     finally:
         if enabled:
             gc.enable()
@@ -105,8 +106,8 @@ def time_steps(
     return SteadyState(samples, len(warmup), reached, is_stable(samples))
 
 
-def _is_over(seconds: Sequence[float], max_seconds: float) -> bool:
-    """Whether warm-up ends here, since its bound is reached or steps are warm."""
+def _is_warmup_over(seconds: Sequence[float], max_seconds: float) -> bool:
+    """Whether the warm-up ends, because its limit is reached or the steps are warm."""
     spent = sum(seconds)
     if len(seconds) >= MAX_WARMUP_STEPS or spent >= max_seconds:
         return True

@@ -1,7 +1,7 @@
-"""pytest plugin: --synthbench collects a suite file, an item a cell, timed by synthbench.
+"""pytest plugin: --synthbench SUITE collects a suite, one test item per cell.
 
-Every session of pytest imports this file, also where --synthbench is not given: it must stay small,
-and import nothing.
+Every pytest session imports this file, even without --synthbench, so it must stay small and import
+nothing.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="SUITE",
-        help="Collect this suite, a YAML file or a name that synthbench knows: an item a cell, "
-        "measured by synthbench and handed to pytest-benchmark. Without a path, nothing else is "
-        "collected. Repeatable.",
+        help="Collect this suite (a YAML file or the name of a suite): one test item per cell, "
+        "measured by synthbench and passed to pytest-benchmark. Without a path, pytest collects "
+        "nothing else. Repeatable.",
     )
     group.addoption(
         "--synthbench-device",
@@ -35,7 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="torch,jax",
-        help="Frameworks, by comma. Default: those of the suite",
+        help="Frameworks, separated by commas. Default: those of the suite",
     )
     group.addoption(
         "--synthbench-plugin",
@@ -47,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Go on only where a suite is asked for."""
+    """Register the rest of the plugin if a suite is given."""
     if config.getoption("synthbench"):
         from synthbench.pytest_plugin.collection import Suites
 

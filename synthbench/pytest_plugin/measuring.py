@@ -1,4 +1,4 @@
-"""How an item is measured: by the harness, in a child of its framework's host."""
+"""Measure an item with the harness, in a child process of its framework's host."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from synthbench.suites.plan import Plan
 
 SKIPPED: tuple[Outcome, ...] = ("oom", "oom_predicted", "unsupported")
 
-# Where benchmarks are disabled: enough to see that a cell runs.
+# For disabled benchmarks: just enough to see that a cell runs.
 UNTIMED = {
     "rounds": 1, "min_samples": 1, "min_seconds": 1e-9, "max_seconds": 1e-3, "precision": None,
     "ceiling": False,
@@ -27,11 +27,11 @@ UNTIMED = {
 
 
 class CellFailedError(Exception):
-    """A cell crashed, took too long or was quarantined; the text is the outcome and the reason."""
+    """A cell that crashed, timed out or was quarantined; the text has outcome and reason."""
 
 
 class Bench:
-    """The hosts of one suite, a process per framework, and what its cells share."""
+    """The host processes of one suite, one per framework, and what its cells share."""
 
     def __init__(self, plan: Plan, plugins: Sequence[str], notes: list[str]) -> None:
         self.plan, self.plugins, self.notes = plan, list(plugins), notes
@@ -39,7 +39,7 @@ class Bench:
         self.machine = ""
 
     def start(self, cells: Iterable[Cell], *, timed: bool) -> None:
-        """Start the hosts of these cells and measure their ceilings, unless that is done."""
+        """Start the host processes of these cells and measure their ceilings, once."""
         if self.runner is not None:
             return
         cells, measure = list(cells), self.plan.settings.measure
@@ -53,9 +53,9 @@ class Bench:
             runner.ceilings = measure_ceilings(runner.hosts, cells, [], runner.observer)
 
     def measure(self, cell: Cell) -> list[Record]:
-        """A record for each round of a cell, up to the first that is not ok.
+        """One record per round of a cell, up to the first that is not ok.
 
-        Raises FrameworkMissingError where its framework or the device is not there.
+        Raises FrameworkMissingError if its framework or the device is not available.
         """
         runner = self.runner
         assert runner is not None
@@ -71,7 +71,7 @@ class Bench:
         return records
 
     def version(self, framework: str) -> str:
-        """The framework's version; it must be there."""
+        """The version of a framework whose host is running."""
         assert self.runner is not None
         return self.runner.hosts[framework].version
 
@@ -83,27 +83,27 @@ class Bench:
 
 
 class Replay:
-    """Steps that take the seconds measured elsewhere, on a clock that they alone move."""
+    """Replays measured times as steps, with a clock that only these steps advance."""
 
     def __init__(self) -> None:
         self.samples = iter([0.0])
         self.now = 0.0
 
     def reset(self) -> None:
-        """Begin a step at zero, so that its seconds are exact."""
+        """Start a step at zero, so that its time is exact."""
         self.now = 0.0
 
     def step(self) -> None:
-        """Let the next sample pass; nothing once all are told."""
+        """Advance the clock by the next sample; by nothing after the last one."""
         self.now = next(self.samples, 0.0)
 
     def synthbench(self) -> float:
-        """The clock; pytest-benchmark stores its name as that of the timer."""
+        """The clock; pytest-benchmark stores its name as the timer."""
         return self.now
 
 
 def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Replay) -> None:
-    """Measure a cell and give its samples to pytest-benchmark's fixture; fail or skip with it.
+    """Measure a cell and pass its samples to the `benchmark` fixture; fail or skip like the cell.
 
     `replay.synthbench` must be the fixture's timer.
     """
@@ -121,7 +121,7 @@ def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Re
     samples = samples_of(records)
     warnings = extra_info(records)["warnings"]
     bench.notes += [f"{name}: {warning}" for warning in warnings if benchmark.enabled]
-    benchmark.fullname = f"{bench.plan.suite}::{name}"  # as an exported file has it
+    benchmark.fullname = f"{bench.plan.suite}::{name}"  # the same as in an exported file
     benchmark.param, benchmark.params = name, parameters_of(cell)
     benchmark.extra_info |= extra_info(records)
     benchmark.extra_info["framework_version"] = bench.version(cell.framework)
@@ -130,12 +130,12 @@ def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Re
 
 
 def _fail(reason: str) -> None:
-    """Raised where pytest-benchmark expects a function to fail: it then stores no times."""
+    """Fail inside the benchmarked function, so that pytest-benchmark stores no times."""
     raise CellFailedError(reason)
 
 
 class _Notes(Silent):
-    """Keeps what a person should know for the end of the session."""
+    """Collects notes for the end of the session."""
 
     def __init__(self, notes: list[str]) -> None:
         self.notes = notes
