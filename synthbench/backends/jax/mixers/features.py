@@ -13,11 +13,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers import components, convolutional
+from synthbench.backends.jax.mixers import components, convolutional, pointwise
 from synthbench.backends.jax.mixers.factorized_dense import factor
 from synthbench.backends.jax.mixers.numerics import (
     ForwardInputs,
-    add_bias,
     side_by_side_windows,
     softmax,
     split_heads,
@@ -139,10 +138,7 @@ def dense(component: Dense, inputs: ForwardInputs, weight: Weight) -> Features:
 
 def bottleneck(component: Bottleneck, inputs: ForwardInputs, weight: Weight) -> Features:
     """(relu(relu(X down) up), logits^T)."""
-    p, x = inputs.p, inputs.x
-    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
-    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
-    split = heads_first(split_heads(up, p["bottleneck.logits"].shape[0]))
+    split = heads_first(pointwise.bottleneck_hidden(inputs))
     query, key = biased(split, [map_of(inputs, "bottleneck.logits")])
     return Features(weighted(query, weight), key)
 
