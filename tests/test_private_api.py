@@ -34,7 +34,7 @@ def remove(monkeypatch: pytest.MonkeyPatch, path: str) -> str:
     """Take an API away; returns the pattern of the message that names it."""
     module, _, name = path.rpartition(".")
     monkeypatch.delattr(importlib.import_module(module), name)
-    return rf"^torch {torch.__version__.split('+')[0]}\S* has no {path} .* is tested with torch>=2"
+    return rf"^torch {torch.__version__.split('+')[0]}\S* has no {path} .* is tested with torch >=2"
 
 
 def refuse(*args: Any, **options: Any) -> Any:
@@ -45,7 +45,7 @@ def refuse(*args: Any, **options: Any) -> Any:
 @pytest.mark.parametrize(
     ("declared", "named"),
     [
-        (["torch-extra>=1", "torch<2.16,>=2.11; extra == 'torch'"], "torch<2.16,>=2.11;"),
+        (["torch-extra>=1", "torch<2.16,>=2.11; extra == 'torch'"], "torch >=2.11, <2.16;"),
         ([], "the versions of torch in its pyproject.toml;"),
         (None, "the versions of torch in its pyproject.toml;"),
     ],

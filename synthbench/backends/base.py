@@ -268,9 +268,12 @@ def tested_versions(package: str) -> str:
         declared = importlib.metadata.requires("synthbench") or []
     except importlib.metadata.PackageNotFoundError:
         declared = []
-    requirements = [line.partition(";")[0].strip() for line in declared]
-    found = (each for each in requirements if re.match(rf"{package}\s*[<>=!~]", each))
-    return next(found, f"the versions of {package} in its pyproject.toml")
+    for line in declared:
+        requirement = re.match(rf"{package}\s*(?P<range>[<>=!~][^;]*)", line)
+        if requirement:  # the metadata has the bounds in any order
+            bounds = [bound.strip() for bound in requirement["range"].split(",")]
+            return f"{package} " + ", ".join(sorted(bounds, key=lambda bound: bound[0] == "<"))
+    return f"the versions of {package} in its pyproject.toml"
 
 
 BACKENDS: dict[str, str] = {
