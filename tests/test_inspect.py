@@ -129,7 +129,7 @@ def test_checkpoints_read_back_and_others_are_refused(tmp_path: Path) -> None:
     for name, told in (
         ("text", "not a checkpoint"),
         ("other", "not a checkpoint"),
-        ("less", "declares"),
+        ("less", "not as declared"),
     ):
         with pytest.raises(ResultsError, match=told):
             read_checkpoint(tmp_path / f"{name}.npz")
