@@ -109,7 +109,7 @@ def si(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else significant(value, 4)
 
 
-def whole(value: float) -> str:
+def full_integer(value: float) -> str:
     """An integer with all digits and thousands separators: 1,048,576."""
     return f"{int(value):,}"
 
@@ -119,7 +119,7 @@ def scientific(value: float) -> str:
     return f"{value:.1e}" if value else "0"
 
 
-def hundredths(value: float) -> str:
+def two_decimals(value: float) -> str:
     """Two decimals."""
     return f"{value:.2f}"
 

@@ -126,7 +126,11 @@ def test_checkpoints_read_back_and_others_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text.npz").write_text("no")
     np.savez(tmp_path / "other.npz", x=np.ones(2))
     write_checkpoint(tmp_path / "less.npz", asked, {})
-    for name, told in (("text", "no checkpoint"), ("other", "no checkpoint"), ("less", "declares")):
+    for name, told in (
+        ("text", "not a checkpoint"),
+        ("other", "not a checkpoint"),
+        ("less", "not as declared"),
+    ):
         with pytest.raises(ResultsError, match=told):
             read_checkpoint(tmp_path / f"{name}.npz")
 

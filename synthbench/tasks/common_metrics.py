@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synthbench.metrics import Metric, measured, scientific, si, significant, whole
+from synthbench.metrics import Metric, full_integer, measured, scientific, si, significant
 from synthbench.record import Record
 
 BYTES = "10^6 bytes"
@@ -21,9 +21,11 @@ def kernels(record: Record) -> str:
 COMMON_METRICS: dict[str, Metric] = {
     "wall_seconds": Metric("cell", "s", "lower", of=lambda record: record.wall_seconds),
     "parameters": Metric("parameters", "1", "lower", si, type="count", of=measured("parameters")),
-    "constants": Metric("constants", "1", "lower", whole, type="count", of=measured("constants")),
+    "constants": Metric(
+        "constants", "1", "lower", full_integer, type="count", of=measured("constants")
+    ),
     "declared_parameters": Metric(
-        "declared", "1", "lower", whole, type="count", of=measured("declared_parameters")
+        "declared", "1", "lower", full_integer, type="count", of=measured("declared_parameters")
     ),
     "predicted_bytes": Metric(
         "predicted", BYTES, "lower", significant, 1e-6, "count",

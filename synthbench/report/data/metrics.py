@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 from synthbench.errors import UnsupportedError
-from synthbench.metrics import Metric, hundredths, percent, scientific, significant, whole
+from synthbench.metrics import Metric, full_integer, percent, scientific, significant, two_decimals
 from synthbench.suites.cell import FLAT_FIELDS
 from synthbench.tasks.base import Task
 from synthbench.tasks.catalog import TASK_REGISTRY
@@ -17,12 +17,12 @@ RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame tha
 # Not in records: a table computes these, or they print a number like a length or a batch size.
 DERIVED: dict[str, Metric] = {
     "utilisation": Metric("util %", "%", "higher", percent, scale=100),
-    "break_even_steps": Metric("break-even", "steps", "lower", whole),
+    "break_even_steps": Metric("break-even", "steps", "lower", full_integer),
     "ratio": Metric("ratio", "1", "higher", significant),
-    "exponent": Metric("exponent", "1", "neither", hundredths),
+    "exponent": Metric("exponent", "1", "neither", two_decimals),
     "length": Metric("length", "1", "neither", significant),
     "share": Metric("share", "1", "neither", significant),
-    "exact_count": Metric("count", "1", "lower", whole),
+    "exact_count": Metric("count", "1", "lower", full_integer),
     "relative_error": Metric("error", "1", "lower", scientific),
 }
 

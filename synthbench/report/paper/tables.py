@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from synthbench.metrics import whole
+from synthbench.metrics import full_integer
 from synthbench.mixers.notation import parse
 from synthbench.report.data.grid import FRAMEWORKS
 from synthbench.report.data.table import Column, Table, Value
@@ -74,9 +74,9 @@ def table1(measured: Measured) -> Table:
             rest = 2 * sizes.d_model * sizes.heads * sizes.head_dim  # value and output
             declared = sum(p.size for p in parse(variant).parameters(sizes).values()) - rest
             built = [measured.value(measured.cell(f, variant), "parameters") for f in FRAMEWORKS]
-            counts = [n if isinstance(n, str) else whole(n - rest) for n in built]
+            counts = [n if isinstance(n, str) else full_integer(n - rest) for n in built]
             difference = f"{declared - expected:+d}" if declared != expected else "equal"
-            numbers = (whole(expected), whole(declared), *counts, difference)
+            numbers = (full_integer(expected), full_integer(declared), *counts, difference)
         rows.append((variant, condition, sample, interact, text, *numbers))
     note = (
         f"{SOURCE}, Table 1. Parameters without those of the value and output projections. paper: "
