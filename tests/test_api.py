@@ -86,10 +86,10 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "framework": ({"framework": "mxnet"}, r"'mxnet' not known"),
     "dtype": ({"dtype": "float16"}, r"'float16' not known.*bfloat16"),
     "form": ({"form": "fast"}, r"'fast' not known"),
-    "torch has no such device": ({"device": "cuda:7"}, r"torch .* has no device 'cuda:7'; it sees"),
+    "torch has no such device": ({"device": "cuda:7"}, r"torch .* no device 'cuda:7'; it finds"),
     "jax has no such device": (
         {"device": "cuda:7", "framework": "jax"},
-        r"jax .* has no device 'cuda:7'; it sees",
+        r"jax .* has no device 'cuda:7'; it finds",
     ),
     "no framework": ({"framework": None}, r"framework None not known\. Known: jax, numpy, torch"),
     "frameworks": ({"framework": np.ones(2)}, r"framework array\(\[1\., 1\.\]\) not known"),
@@ -287,7 +287,7 @@ def test_results_load_as_a_row_a_record(tmp_path: Path) -> None:
     frame = synthbench.load_results(run_dir)
     assert list(frame["seq_len"]) == [2]
     assert list(synthbench.load_results(tmp_path / "results")["variant"]) == ["V"]
-    with pytest.raises(SynthbenchError, match="there is no"):
+    with pytest.raises(SynthbenchError, match="elsewhere does not exist"):
         synthbench.load_results(tmp_path / "elsewhere")
     for nowhere in (None, 3, [run_dir], b"results"):
         with pytest.raises(SynthbenchError, match=r"a path of a run or of a folder .*; got"):

@@ -71,9 +71,8 @@ def test_a_count_that_is_not_possible_is_quarantined(tmp_path: Path, count: int)
 def test_a_time_out_of_years_is_waited_for_in_parts() -> None:
     """poll() takes at most 2^31 milliseconds, which is 24 days."""
     result, output, owner = os.pipe(), os.pipe(), os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        os._exit(3)
+    command = [sys.executable, "-c", "raise SystemExit(3)"]
+    pid = os.posix_spawn(sys.executable, command, os.environ)
     begin = time.monotonic()
     ended = supervise(pid, result[0], output[0], owner[0], timeout_seconds=1e9)
     assert os.waitstatus_to_exitcode(ended.status) == 3
