@@ -135,7 +135,7 @@ def _start(
 
 
 def _functions_for(caller: str, module: Any) -> Any:
-    """The back end's functions for a module, told by its classes' names: nothing is imported."""
+    """The back end's functions for a module, found by its classes' names: nothing is imported."""
     packages = {cls.__module__.partition(".")[0] for cls in type(module).__mro__}
     for package, framework in (("torch", "torch"), ("flax", "jax")):
         if package in packages:
