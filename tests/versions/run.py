@@ -85,7 +85,7 @@ def install(combination: Combination) -> Path:
             done = subprocess.run([*pip, *wanted], stderr=subprocess.PIPE, text=True, check=False)
             if done.returncode != 0:
                 errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-                raise NotAvailable("; ".join(errors) or done.stderr.strip() or "pip failed")
+                raise NotAvailable("; ".join(errors) or f"pip ended with status {done.returncode}")
         installed.write_text(lock)
     return python
 
