@@ -103,7 +103,7 @@ Ends = tuple[Summary, Watcher, dict[str, Record]]
 
 def run_ends(run_dir: Path, framework: str, variants: tuple[str, ...]) -> Ends:
     watcher = Watcher()
-    planned = plan(*variants, framework=framework, timeout=3)
+    planned = plan(*variants, framework=framework, timeout=8)
     summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=watcher)
     return summary, watcher, by_variant(run_dir)
 
@@ -132,7 +132,7 @@ def test_the_suite_finishes_whatever_its_cells_do(
     [
         ("allocator(megabytes=4000)", "oom", "MemoryError"),
         ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
-        ("looper", "timeout", "ended after 3 s while predicting memory"),
+        ("looper", "timeout", "ended after 8 s while predicting memory"),
         ("killed", "crashed", "killed by SIGKILL"),
         ("exiter", "crashed", "exit code 3"),
         ("raiser", "crashed", "ValueError: a mistake of its own"),
@@ -226,7 +226,7 @@ def jax_ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
         ("printer", "ok", ""),
         ("allocator(megabytes=4000)", "oom", "while running the first steps: "),
         ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
-        ("looper", "timeout", "ended after 3 s while running the first steps"),
+        ("looper", "timeout", "ended after 8 s while running the first steps"),
         ("killed", "crashed", "killed by SIGKILL while running the first steps"),
         ("exiter", "crashed", "ended with exit code 3 while running the first steps"),
         ("raiser", "crashed", "ValueError: a mistake of its own"),
