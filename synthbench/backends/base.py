@@ -122,7 +122,7 @@ class Step(Protocol):
         """Peak of the device's allocator since the reset; None on a CPU."""
 
 
-class Kernel(Protocol):
+class Operation(Protocol):
     """One operation, ready to be called; `wait` works as in `Step`."""
 
     def __call__(self) -> Any:
@@ -163,13 +163,13 @@ class Backend(Protocol):
     def numerics(self) -> dict[str, Any]:
         """Threads, matmul precision and TF32 as cells use them, and what the build supports."""
 
-    def matrix_product(self, dtype: str, device: str, size: int) -> Kernel:
-        """A [size,size] by [size,size] matrix product."""
+    def matrix_products(self, dtype: str, device: str, size: int) -> Sequence[Operation]:
+        """A [size,size] by [size,size] matrix product, in each library that there is for it."""
 
-    def copy(self, dtype: str, device: str, elements: int) -> Kernel:
+    def copy(self, dtype: str, device: str, elements: int) -> Operation:
         """A copy of `elements` values: each is read once and written once."""
 
-    def smallest_step(self, device: str) -> Kernel:
+    def smallest_step(self, device: str) -> Operation:
         """The smallest possible operation on the device: it takes as long as dispatch."""
 
     def build(

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import cast
 
-from synthbench.backends.base import BACKENDS, Backend, Kernel
+from synthbench.backends.base import BACKENDS, Backend, Operation
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import timed
@@ -42,7 +42,8 @@ def ceiling_of(
     elements = COPY_BYTES[kind] // ITEM_BYTES[dtype]
     with InterferenceMonitor(device) as watch:
         for size in SIZES[kind]:
-            seconds = best_seconds(backend.matrix_product(dtype, device, size), clock)
+            products = backend.matrix_products(dtype, device, size)
+            seconds = min(best_seconds(product, clock) for product in products)
             if (rate := 2 * size**3 / seconds) > best_rate:
                 best_rate, best_size = rate, size
             if 8 * seconds > SECONDS:  # one product of the next size would take longer than SECONDS
@@ -61,12 +62,12 @@ def ceiling_of(
     )
 
 
-def best_seconds(kernel: Kernel, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The shortest time of a kernel, after one warm-up call."""
-    kernel.wait(kernel())
+def best_seconds(operation: Operation, clock: Callable[[], float] = time.perf_counter) -> float:
+    """The shortest time of an operation, after one warm-up call."""
+    operation.wait(operation())
     best, spent = float("inf"), 0.0
     for _ in range(REPETITIONS):
-        seconds = timed(kernel, kernel.wait, clock)
+        seconds = timed(operation, operation.wait, clock)
         best, spent = min(best, seconds), spent + seconds
         if spent > SECONDS:
             break
@@ -77,6 +78,6 @@ def smallest_step_seconds(
     backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
 ) -> float:
     """The shortest time of the smallest possible step, a lower bound for any step."""
-    kernel = backend.smallest_step(device)
-    kernel.wait(kernel())
-    return min(timed(kernel, kernel.wait, clock) for _ in range(50))
+    step = backend.smallest_step(device)
+    step.wait(step())
+    return min(timed(step, step.wait, clock) for _ in range(50))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
-from synthbench.backends.jax.microbenchmarks import copy, matrix_product, smallest_step
+from synthbench.backends.jax.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
 from synthbench.backends.jax.placement import cuda_devices, find_device
@@ -25,7 +25,7 @@ from synthbench.models.model import Model
 from synthbench.models.outputs import require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
+    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_products", "name",
     "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
     "train", "version",
 ]  # fmt: skip

@@ -41,13 +41,13 @@ class JaxOperation:
         jax.block_until_ready(produced)
 
 
-def matrix_product(dtype: str, device: str, size: int) -> JaxOperation:
+def matrix_products(dtype: str, device: str, size: int) -> list[JaxOperation]:
     """A [size,size] by [size,size] product into memory that is allocated already."""
     with full_precision(dtype), jax.default_device(find_device(device)):
         keys = jax.random.split(jax.random.key(0))
         a, b = (jax.random.uniform(key, (size, size)).astype(DTYPES[dtype]) for key in keys)
         out = jnp.zeros_like(a)
-    return JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], donates_last=True)
+    return [JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], donates_last=True)]
 
 
 def copy(dtype: str, device: str, elements: int) -> JaxOperation:

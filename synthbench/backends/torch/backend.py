@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
-from synthbench.backends.torch.microbenchmarks import copy, matrix_product, smallest_step
+from synthbench.backends.torch.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors, to_numpy
 from synthbench.backends.torch.precision import full_precision, numerics
@@ -22,7 +22,7 @@ from synthbench.models.model import Model
 from synthbench.models.outputs import require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
+    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_products", "name",
     "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
     "train", "version",
 ]  # fmt: skip

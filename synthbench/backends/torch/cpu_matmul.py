@@ -1,42 +1,68 @@
-"""Matrix products on a CPU, by the faster of the two libraries that PyTorch includes.
+"""Matrix products on a CPU, by either of the two libraries that PyTorch includes.
 
 PyTorch multiplies float32 matrices with MKL, which does not use the widest vector instructions of
 processors that Intel did not make. oneDNN, which torch.compile uses for linear layers, does: it is
-up to twice as fast there. Which library is faster here is measured once per process, before the
-first large product.
+up to twice as fast there. Forms have a kernel for each library. Which of them is faster is
+measured; where it is not, the maker of the processor decides.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from synthbench.backends.kernel_record import record_kernel, threshold
-from synthbench.backends.torch.private_api import (
-    has_linear_pointwise,
-    is_fake,
-    linear_pointwise,
-    without_modes,
-)
-from synthbench.errors import UnsupportedError
+from synthbench.backends.torch.mixers.numerics import Times
+from synthbench.backends.torch.private_api import has_linear_pointwise, is_fake, linear_pointwise
 
-ONEDNN = "oneDNN products"
+MKL, ONEDNN = "MKL", "oneDNN"
+ONEDNN_PRODUCTS = "oneDNN products"  # as records name them
 # The least number of multiplications: a smaller product costs less than the call of oneDNN.
 LEAST = 2**20
 # The results for a batch are copied into one tensor: worth it if each sums this many products.
 LEAST_SUMMED_OF_BATCH = 256
-# How many times as fast oneDNN must be to be used, measured on square matrices of size SIDE.
-LEAST_SPEEDUP = 1.2
-SIDE, REPETITIONS = 512, 5
+CPU_INFO = Path("/proc/cpuinfo")
+
+
+def libraries(x: Tensor) -> tuple[str, ...]:
+    """The libraries that can multiply tensors like x, the one to take without a measurement first.
+
+    One empty name where PyTorch leaves no choice: not float32, not on a CPU, or being compiled.
+    """
+    if x.device.type == "cuda" or x.dtype != torch.float32 or torch.compiler.is_compiling():
+        return ("",)
+    if not has_linear_pointwise():
+        return ("",)
+    return (MKL, ONEDNN) if made_by_intel() else (ONEDNN, MKL)
+
+
+def product_of(library: str) -> Times:
+    """A matrix product with gradients, by a library: [..,m,k] [..,k,n], or [..,k] [k,n]."""
+    return product if library == ONEDNN else torch.matmul
+
+
+def multiply_of(library: str) -> Times:
+    """`product_of` without gradients."""
+    return multiply if library == ONEDNN else torch.matmul
+
+
+@cache
+def made_by_intel() -> bool:
+    """Whether Intel made this processor; True where the system does not say."""
+    try:
+        lines = CPU_INFO.read_text().splitlines()
+    except OSError:
+        return True
+    makers = {line.partition(":")[2].strip() for line in lines if line.startswith("vendor_id")}
+    return makers <= {"GenuineIntel"}
 
 
 def product(left: Tensor, right: Tensor) -> Tensor:
-    """`left @ right` with its gradients: [..,m,k] [..,k,n], or [..,k] [k,n]."""
+    """`left @ right` with its gradients by oneDNN, as far as the products are large."""
     if not _onednn_applies(left, right):  # the same for tensors without values: same memory
         return left @ right
     made: Tensor = _Product.apply(left, right)  # type: ignore[no-untyped-call]
@@ -54,11 +80,11 @@ def multiply(left: Tensor, right: Tensor) -> Tensor:
         return left @ right
     batch = left.shape[:-2]
     if batch.numel() == 1:
-        record_kernel(ONEDNN)
+        record_kernel(ONEDNN_PRODUCTS)
         return _onednn(left.reshape(m, k), right.reshape(k, n)).reshape(*batch, m, n)
     if batch != right.shape[:-2] or k < threshold(LEAST_SUMMED_OF_BATCH):
         return left @ right
-    record_kernel(ONEDNN)
+    record_kernel(ONEDNN_PRODUCTS)
     made = left.new_empty(batch.numel(), m, n)
     lefts, rights = left.flatten(0, -3), right.flatten(0, -3)
     for i in range(batch.numel()):
@@ -89,43 +115,11 @@ class _Product(torch.autograd.Function):
         return d_left, d_right
 
 
-def fast(x: Tensor) -> bool:
-    """Whether large products of tensors like x are computed by oneDNN."""
-    if x.device.type == "cuda" or x.dtype != torch.float32 or torch.compiler.is_compiling():
-        return False
-    return onednn_is_faster()
-
-
 def _onednn_applies(left: Tensor, right: Tensor) -> bool:
     """Whether oneDNN may compute this product, if it is large."""
     if left.dtype != right.dtype or (right.ndim != 2 and left.shape[:-2] != right.shape[:-2]):
         return False
-    return left.numel() > 0 and right.numel() > 0 and fast(left)
-
-
-@cache
-def onednn_is_faster() -> bool:
-    """Whether oneDNN multiplies float32 matrices faster than MKL on this processor."""
-    try:  # a mode may count operations, or leave tensors without values
-        modes_off = without_modes()
-    except UnsupportedError:
-        return False
-    with torch.no_grad(), modes_off:
-        if not has_linear_pointwise():
-            return False
-        a, b = torch.ones(SIDE, SIDE), torch.ones(SIDE, SIDE)
-        return _best(lambda: a @ b) > LEAST_SPEEDUP * _best(lambda: _onednn(a, b))
-
-
-def _best(make: Callable[[], Tensor]) -> float:
-    """The shortest time of several calls, in seconds."""
-    make()
-    times = []
-    for _ in range(REPETITIONS):
-        begin = time.perf_counter()
-        make()
-        times.append(time.perf_counter() - begin)
-    return min(times)
+    return left.numel() > 0 and right.numel() > 0 and ONEDNN in libraries(left)
 
 
 def _onednn(left: Tensor, right: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.cpu_matmul import multiply, onednn_is_faster
+from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, multiply
 from synthbench.backends.torch.module import DTYPES
 from synthbench.backends.torch.precision import full_precision
 
@@ -30,15 +30,16 @@ class TorchOperation:
             torch.cuda.synchronize(self.device)
 
 
-def matrix_product(dtype: str, device: str, size: int) -> TorchOperation:
-    """A [size,size] by [size,size] product, by the faster library where there are two."""
+def matrix_products(dtype: str, device: str, size: int) -> list[TorchOperation]:
+    """A [size,size] by [size,size] product, by each library where there are two."""
     full_precision()
     a = torch.rand(size, size, device=device).to(DTYPES[dtype])
     b = torch.rand(size, size, device=device).to(DTYPES[dtype])
     out = torch.empty_like(a)
-    if torch.device(device).type == "cpu" and dtype == "float32" and onednn_is_faster():
-        return TorchOperation(lambda: multiply(a, b), device)
-    return TorchOperation(lambda: torch.matmul(a, b, out=out), device)
+    made = [TorchOperation(lambda: torch.matmul(a, b, out=out), device)]
+    if ONEDNN in libraries(a):
+        made.append(TorchOperation(lambda: multiply(a, b), device))
+    return made
 
 
 def copy(dtype: str, device: str, elements: int) -> TorchOperation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from synthbench.backends.kernel_choice import choose
 from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.backends.torch.mixers import components, fused_attention
 from synthbench.backends.torch.mixers.numerics import (
@@ -49,7 +50,8 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The same numbers, no [B,H,L,L] in memory; the reference form where that is faster."""
-    if fused_attention.plain_is_faster(mixer, p, x):
+    kernel = choose(fused_attention.kernels(mixer, p, x))
+    if kernel.path == REFERENCE_KERNEL:
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
-    return fused_attention.fused(mixer, p, x, padding_mask, causal)
+    return fused_attention.fused(mixer, p, x, padding_mask, causal, kernel)

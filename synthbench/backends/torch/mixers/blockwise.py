@@ -14,15 +14,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import threshold
-from synthbench.backends.torch.cpu_matmul import multiply
+from synthbench.backends.torch.cpu_matmul import multiply_of
+from synthbench.backends.torch.mixers.numerics import Times
 from synthbench.backends.torch.private_api import softmax_backward
 
-# Queries per block. A block takes several examples, then several heads, up to this many logits:
-# few enough to stay in a CPU's cache and to reuse the memory of the block before; on a GPU, enough
-# to fill it. Both were measured.
-QUERIES = {"cpu": 512, "cuda": 128}
-LOGITS = {"cpu": 2**18, "cuda": 2**26}
+# Sizes of a block to choose from, the first without a measurement: queries at most, then several
+# examples and heads up to this many logits. Few stay in a CPU's cache and reuse the memory of the
+# block before; a GPU needs many to be filled.
+SIZES = {
+    "cpu": ({"queries": 512, "logits": 2**18}, {"queries": 1024, "logits": 2**20}),
+    "cuda": ({"queries": 128, "logits": 2**26}, {"queries": 512, "logits": 2**24}),
+}
 
 
 @dataclass(frozen=True)
@@ -40,12 +44,19 @@ class Rows:
 Features = tuple[Tensor, Tensor]  # of queries and of keys: the logits are their product
 
 
+def sizes(device: str) -> tuple[dict[str, int], ...]:
+    """The sizes of blocks to choose from on a kind of device."""
+    return SIZES.get(device, SIZES["cpu"])
+
+
 def attend(
     pair: Features | None,
     terms: Sequence[Rows],
     value: Tensor,
     key_mask: Tensor | None = None,
     causal: bool = False,
+    *,
+    kernel: Kernel,
 ) -> Tensor:
     """softmax(query features key features^T + terms) value [h,b,m,c] -> [h,b,l,c].
 
@@ -55,7 +66,7 @@ def attend(
     query, key = pair if pair is not None else (None, None)
     tensors = [t for term in terms for t in (*term.by_query, *term.whole)]
     hidden = None if key_mask is None else ~key_mask
-    return _run(tuple(terms), hidden, causal, query, key, value, *tensors)
+    return _run(tuple(terms), kernel, hidden, causal, query, key, value, *tensors)
 
 
 def _run(*args: Any) -> Tensor:
@@ -93,10 +104,10 @@ class _Block:
         return t if t.shape[1] == 1 else t[:, self.examples]
 
 
-def _blocks(heads: int, batch: int, length: int, device: str, causal: bool) -> list[_Block]:
+def _blocks(heads: int, batch: int, length: int, kernel: Kernel, causal: bool) -> list[_Block]:
     """The blocks; a causal block has only the keys that one of its queries sees."""
-    queries = min(threshold(QUERIES.get(device, QUERIES["cpu"])), length)
-    most = threshold(LOGITS.get(device, LOGITS["cpu"])) // (queries * length)
+    queries = min(threshold(kernel.queries), length)
+    most = threshold(kernel.logits) // (queries * length)
     examples_together = max(1, min(most, batch))
     heads_together = max(1, most // batch)
     return [
@@ -120,13 +131,13 @@ class _Logits:
     terms: tuple[tuple[Callable[..., Tensor], int, int], ...]  # rows, tensors by query, whole
     by_query: tuple[bool, ...]  # of all terms' tensors
     causal: bool
-    batch: int
+    times: Times
 
     @staticmethod
-    def of(terms: Sequence[Rows], causal: bool, batch: int) -> _Logits:
+    def of(terms: Sequence[Rows], causal: bool, times: Times) -> _Logits:
         counted = tuple((term.rows, len(term.by_query), len(term.whole)) for term in terms)
         by_query = (n < cut for _, cut, whole in counted for n in range(cut + whole))
-        return _Logits(counted, tuple(by_query), causal, batch)
+        return _Logits(counted, tuple(by_query), causal, times)
 
     def cut(self, tensors: Sequence[Tensor], block: _Block) -> list[Tensor]:
         """The block's part of each tensor."""
@@ -165,7 +176,7 @@ class _Logits:
         total = None
         if pair is not None:
             query, key = block.rows(pair[0]), block.seen(pair[1])
-            total = _product(query, key.mT)
+            total = _product(query, key.mT, self.times)
         for each in rows:
             if total is None:
                 total = each.detach()
@@ -189,6 +200,7 @@ class _Blockwise(torch.autograd.Function):
     def forward(
         ctx: Any,
         terms: tuple[Rows, ...],
+        kernel: Kernel,
         hidden: Tensor | None,
         causal: bool,
         query: Tensor | None,
@@ -197,21 +209,22 @@ class _Blockwise(torch.autograd.Function):
         *tensors: Tensor,
     ) -> Tensor:
         heads, batch, length, channels = value.shape
-        logits = ctx.logits = _Logits.of(terms, causal, batch)
+        times = multiply_of(kernel.products)
+        logits = ctx.logits = _Logits.of(terms, causal, times)
         ctx.save_for_backward(hidden, query, key, value, *tensors)
         pair = None if query is None or key is None else (query, key)
-        blocks = _blocks(heads, batch, length, value.device.type, causal)
+        blocks = _blocks(heads, batch, length, kernel, causal)
         ctx.blocks, ctx.only = blocks, None
         if len(blocks) == 1 and any(ctx.needs_input_grad):
-            leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], blocks[0])
+            leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[7:], blocks[0])
             weights = logits.weights(pair, rows, hidden, blocks[0])
             ctx.only = leaves, rows, weights
-            return multiply(weights, value)
+            return times(weights, value)
         out = value.new_empty(heads, batch, length, channels)
         for block in blocks:
             rows = logits.rows(logits.cut(tensors, block), block)
             weights = logits.weights(pair, rows, hidden, block)
-            block.rows(out).copy_(multiply(weights, block.seen(value)))
+            block.rows(out).copy_(times(weights, block.seen(value)))
         return out
 
     @staticmethod
@@ -219,8 +232,9 @@ class _Blockwise(torch.autograd.Function):
         (d_out,) = gradients
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: _Logits = ctx.logits
+        times = logits.times
         pair = None if query is None else (query, key)
-        inputs = zip((query, key, value, *tensors), ctx.needs_input_grad[3:], strict=True)
+        inputs = zip((query, key, value, *tensors), ctx.needs_input_grad[4:], strict=True)
         sums = [
             torch.zeros_like(t, memory_format=torch.contiguous_format) if need else None
             for t, need in inputs
@@ -230,23 +244,23 @@ class _Blockwise(torch.autograd.Function):
             if ctx.only is not None:
                 (leaves, rows, weights), ctx.only = ctx.only, None
             else:
-                leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[6:], block)
+                leaves, rows = _with_graph(logits, tensors, ctx.needs_input_grad[7:], block)
                 weights = logits.weights(pair, rows, hidden, block)
             d_rows, seen = block.rows(d_out), block.seen(value)
             if d_value is not None:
-                block.seen(d_value).add_(multiply(weights.mT, d_rows))
-            d_weights = multiply(d_rows, seen.mT)
+                block.seen(d_value).add_(times(weights.mT, d_rows))
+            d_weights = times(d_rows, seen.mT)
             d_logits = softmax_backward(d_weights, weights)
             if pair is not None:
                 shared = query.shape[1] < d_logits.shape[1]
                 d_product = d_logits.sum(1, keepdim=True) if shared else d_logits
                 if d_query is not None:
-                    block.rows(d_query).add_(_product(d_product, block.seen(key)))
+                    block.rows(d_query).add_(_product(d_product, block.seen(key), times))
                 if d_key is not None:
-                    found = _transposed_product(d_product, block.rows(query), key.shape[1])
+                    found = _transposed_product(d_product, block.rows(query), key.shape[1], times)
                     block.seen(d_key).add_(found)
             _add_gradients(logits, rows, leaves, d_logits, d_tensors, block)
-        return (None, None, None, *sums)
+        return (None, None, None, None, *sums)
 
 
 def _with_graph(
@@ -283,17 +297,17 @@ def _add_gradients(
         (block.rows(total) if logits.by_query[n] else block.all(total)).add_(gradient)
 
 
-def _product(left: Tensor, right: Tensor) -> Tensor:
+def _product(left: Tensor, right: Tensor, times: Times) -> Tensor:
     """left [h,b,l,f] right [h,b or 1,f,m]; a shared right operand takes one product per head."""
     h, b, rows, inner = left.shape
     if right.shape[1] == b:
-        return multiply(left, right)
-    folded = multiply(left.reshape(h, 1, b * rows, inner), right)
+        return times(left, right)
+    folded = times(left.reshape(h, 1, b * rows, inner), right)
     return folded.reshape(h, b, rows, -1)
 
 
-def _transposed_product(left: Tensor, right: Tensor, batch: int) -> Tensor:
+def _transposed_product(left: Tensor, right: Tensor, batch: int, times: Times) -> Tensor:
     """left^T right over the rows, and over the batch too where `batch` is 1: [h,batch,m,f]."""
     if batch < left.shape[1]:
         left, right = (t.reshape(t.shape[0], 1, -1, t.shape[-1]) for t in (left, right))
-    return multiply(left.mT, right)
+    return times(left.mT, right)

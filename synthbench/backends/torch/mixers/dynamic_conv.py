@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.cpu_matmul import product
+from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers import head_convolution
 from synthbench.backends.torch.mixers.light_conv import output
 from synthbench.backends.torch.mixers.numerics import (
@@ -28,7 +31,7 @@ def reference(
 ) -> Tensor:
     """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    return output(p, by_windows(u, kernels(u, p["generator"]), causal))
+    return output(p, by_windows(u, generated(u, p["generator"]), causal))
 
 
 def fused(
@@ -39,17 +42,24 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The same; banded products avoid the windows [B,L,d,K] unless heads have few channels."""
-    u = zero_padded(glu(add_bias(product(x, p["input"]), p.get("input_bias"))), padding_mask)
-    kernel = kernels(u, p["generator"])
-    if u.shape[-1] // kernel.shape[2] >= head_convolution.LEAST_CHANNELS:
-        record_kernel("banded products")
-        y = head_convolution.banded_products_by_position(u, kernel, causal)
-        return output(p, y, product)
-    record_kernel("windows")
-    return output(p, by_windows(u, kernel, causal), product)
+    chosen = choose(kernels(p, x))
+    times = product_of(chosen.products)
+    u = zero_padded(glu(add_bias(times(x, p["input"]), p.get("input_bias"))), padding_mask)
+    record_kernel(chosen.path)
+    y = CONVOLUTIONS[chosen.path](u, generated(u, p["generator"]), causal)
+    return output(p, y, times)
 
 
-def kernels(u: Tensor, generator: Tensor) -> Tensor:
+def kernels(p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
+    """The kernels for inputs like x, the one to take without a measurement first."""
+    channels = x.shape[-1] // p["generator"].shape[1]
+    paths = ["banded products", "windows"]
+    if channels < head_convolution.LEAST_CHANNELS:
+        paths.reverse()
+    return [Kernel(path, products) for products in libraries(x) for path in paths]
+
+
+def generated(u: Tensor, generator: Tensor) -> Tensor:
     """softmax(U generator) [B,L,H,K]."""
     return softmax(torch.einsum("bld,dhw->blhw", u, generator), axis=-1)
 
@@ -59,3 +69,9 @@ def by_windows(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
     H, K = kernel.shape[2:]
     window = windows(u, K, causal).reshape(*u.shape[:2], H, -1, K)
     return torch.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)
+
+
+CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor, bool], Tensor]] = {
+    "banded products": head_convolution.banded_products_by_position,
+    "windows": by_windows,
+}

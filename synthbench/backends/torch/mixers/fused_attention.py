@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_record import threshold
-from synthbench.backends.torch.cpu_matmul import fast, product
+from synthbench.backends.kernel_choice import Kernel
+from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
+from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.blockwise import Features, Rows
 from synthbench.backends.torch.mixers.features import features_of, has_features, join, pad_features
@@ -40,7 +41,30 @@ PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
 # Without oneDNN's products, the same holds for every mixer up to this many logits [B,H,L,L]:
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
+# The reference form is not a kernel to choose above this many logits: it is there to be compared.
+PLAIN_AT_MOST = 2**27
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
+FLASH = "scaled_dot_product_attention"
+BLOCKS = "blocks of queries"
+SHARED_BLOCKS = "one product per head, by blocks of queries"
+
+
+def kernels(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
+    """The kernels for inputs like x, the one to take without a measurement first."""
+    (B, L), H = x.shape[:2], p["value"].shape[1]
+    names = {component.name for component in mixer.components}
+    joined = "position_bias" not in p and all(map(has_features, mixer.components))
+    found = []
+    for products in libraries(x):
+        path = SHARED_BLOCKS if names <= SHARED else BLOCKS
+        blocks = [Kernel(path, products, **size) for size in blockwise.sizes(x.device.type)]
+        flash = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
+        # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
+        found += blocks + flash if products == ONEDNN else flash + blocks
+    plain = Kernel(REFERENCE_KERNEL)
+    if plain_is_faster(mixer, p, x, found[0].products):
+        return [plain, *found]
+    return found + [plain] * (math.prod((B, H, L, L)) <= PLAIN_AT_MOST)
 
 
 def fused(
@@ -49,17 +73,22 @@ def fused(
     x: Tensor,
     padding_mask: Tensor | None,
     causal: bool,
+    kernel: Kernel,
 ) -> Tensor:
     """The same numbers as `reference`, never with all weights [B,H,L,L] in memory."""
-    inputs = ForwardInputs(p, x, padding_mask, causal, product)
+    times = product_of(kernel.products)
+    inputs = ForwardInputs(p, x, padding_mask, causal, times)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
-    heads = zero_fully_masked_queries(attend(mixer, inputs, value), inputs)
-    y = product(heads.flatten(2), p["output"].flatten(0, 1))
+    heads = zero_fully_masked_queries(attend(mixer, inputs, value, kernel), inputs)
+    y = times(heads.flatten(2), p["output"].flatten(0, 1))
     return add_bias(y, p.get("output_bias"))
 
 
-def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
-    """Whether the reference form is faster, as on a CPU for small weights [B,H,L,L]."""
+def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor, products: str) -> bool:
+    """Whether the reference form is the faster one, as on a CPU for small weights [B,H,L,L].
+
+    `products`: the library that the other kernels would use.
+    """
     names = {component.name for component in mixer.components}
     if x.device.type == "cuda" or names <= SHARED:
         return False
@@ -68,7 +97,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
     alone = mixer.components[0].name if len(mixer.components) == 1 else ""
     if trained and threshold(PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)) >= L:
         return True
-    if fast(x):
+    if products == ONEDNN:
         return False
     case = "forward"
     if trained:
@@ -77,25 +106,26 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
     return math.prod((B, H, L, L)) <= threshold(PLAIN_UP_TO[case])
 
 
-def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor) -> Tensor:
+def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor, kernel: Kernel) -> Tensor:
     """softmax(S) value: [B,L,H,k] -> [B,L,H,k]; a query without a key gets any finite output."""
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
-    if SHARED.issuperset(component.name for component in mixer.components):
+    causal, mask = inputs.causal, inputs.padding_mask
+    if kernel.path == SHARED_BLOCKS:
         if caches_weights(mixer, inputs):
             record_kernel("cached weights")
-            heads = shared(value, inputs, lambda v: product(cached_weights(mixer, inputs), v))
+            weights = cached_weights(mixer, inputs)
+            heads = shared(value, inputs, lambda v: inputs.times(weights, v))
         else:
-            record_kernel("one product per head, by blocks of queries")
+            record_kernel(kernel.path)
             pair, terms = split(parts, inputs)
-            heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, inputs.causal))
+            heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, causal, kernel))
         if heads is not None:
             return heads
     pair, terms = split(parts, inputs)
-    if pair is not None and not terms and not fast(value):
+    if kernel.path == FLASH and pair is not None:
         return flash(pair, value, inputs)
-    record_kernel("blocks of queries")
-    by_head = value.permute(2, 0, 1, 3)
-    heads = by_blocks(pair, terms, by_head, inputs.padding_mask, inputs.causal)
+    record_kernel(BLOCKS)
+    heads = by_blocks(pair, terms, value.permute(2, 0, 1, 3), mask, causal, kernel)
     return heads.permute(1, 2, 0, 3)
 
 
@@ -129,7 +159,7 @@ def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
     Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
     CUDA one that is a multiple of 8.
     """
-    record_kernel("scaled_dot_product_attention")
+    record_kernel(FLASH)
     query, key = pair
     B, k = value.shape[0], value.shape[-1]
     if inputs.padding_mask is not None:
@@ -148,13 +178,18 @@ def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
 
 
 def by_blocks(
-    pair: Features | None, terms: list[Rows], value: Tensor, mask: Tensor | None, causal: bool
+    pair: Features | None,
+    terms: list[Rows],
+    value: Tensor,
+    mask: Tensor | None,
+    causal: bool,
+    kernel: Kernel,
 ) -> Tensor:
     """`blockwise.attend` of a pair [B or 1,H,L,f] as it is here; value [H,b,L,c] -> [H,b,L,c]."""
     if pair is not None:
         query, key = (features.swapaxes(0, 1).contiguous() for features in pair)
         pair = query, key
-    return blockwise.attend(pair, terms, value.contiguous(), mask, causal)
+    return blockwise.attend(pair, terms, value.contiguous(), mask, causal, kernel=kernel)
 
 
 def shared(

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.cpu_matmul import product
+from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers import head_convolution
 from synthbench.backends.torch.mixers.numerics import (
     Times,
@@ -38,18 +41,27 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The same; on a CPU the convolution is a sum of shifts, or banded products if faster."""
-    u = zero_padded(glu(add_bias(product(x, p["input"]), p.get("input_bias"))), padding_mask)
-    kernel = softmax(p["kernel"], axis=-1)
-    channels = u.shape[-1] // kernel.shape[0]
-    if u.device.type != "cuda" and mixer.width <= head_convolution.WIDEST_SHIFTED:
-        record_kernel("shifted sums")
-        return output(p, head_convolution.shifted_sums(u, kernel, causal), product)
-    if u.device.type != "cuda" and channels >= head_convolution.LEAST_CHANNELS:
-        record_kernel("banded products")
-        return output(p, head_convolution.banded_products(u, kernel, causal), product)
-    record_kernel("grouped convolution")
-    return output(p, grouped(u, kernel, causal), product)
+    """The same; the convolution is a sum of shifts, or banded products, if that is faster."""
+    chosen = choose(kernels(mixer, p, x))
+    times = product_of(chosen.products)
+    u = zero_padded(glu(add_bias(times(x, p["input"]), p.get("input_bias"))), padding_mask)
+    record_kernel(chosen.path)
+    return output(p, CONVOLUTIONS[chosen.path](u, softmax(p["kernel"], axis=-1), causal), times)
+
+
+def kernels(mixer: LightConv, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
+    """The kernels for inputs like x, the one to take without a measurement first."""
+    channels = x.shape[-1] // p["kernel"].shape[0]
+    grouped, shifted, banded = CONVOLUTIONS
+    if x.device.type == "cuda":
+        paths = [grouped, banded]
+    elif mixer.width <= head_convolution.WIDEST_SHIFTED:
+        paths = [shifted, banded, grouped]
+    elif channels >= head_convolution.LEAST_CHANNELS:
+        paths = [banded, grouped]
+    else:
+        paths = [grouped, banded]
+    return [Kernel(path, products) for products in libraries(x) for path in paths]
 
 
 def grouped(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
@@ -57,6 +69,13 @@ def grouped(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
     d = u.shape[-1]
     by_channel = kernel.repeat_interleave(d // kernel.shape[0], dim=0)  # [d,K]
     return convolve(u, by_channel.T[:, None, :], causal, groups=d)
+
+
+CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor, bool], Tensor]] = {
+    "grouped convolution": grouped,
+    "shifted sums": head_convolution.shifted_sums,
+    "banded products": head_convolution.banded_products,
+}
 
 
 def output(p: dict[str, Tensor], y: Tensor, times: Times = torch.matmul) -> Tensor:

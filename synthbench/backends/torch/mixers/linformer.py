@@ -6,9 +6,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.torch.cpu_matmul import product
+from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers.numerics import project, record_kernel, softmax, zero_padded
 from synthbench.mixers.linformer import Linformer
+
+FLASH = "scaled_dot_product_attention"
 
 
 def reference(
@@ -41,15 +44,17 @@ def fused(
 
     The two commute, and this way r rows are projected instead of L.
     """
-    record_kernel("scaled_dot_product_attention")
+    chosen = choose([Kernel(FLASH, products) for products in libraries(x)])
+    times = product_of(chosen.products)
+    record_kernel(FLASH)
     L, real = x.shape[1], zero_padded(x, padding_mask)
     for_keys = p["key_projection"][:L].T @ real  # [B,r,d]
     for_values = for_keys
     if mixer.value_projection_name != "key_projection":
         for_values = p[mixer.value_projection_name][:L].T @ real
     query, key, value = (
-        project(source, p[name], times=product).swapaxes(1, 2)
+        project(source, p[name], times=times).swapaxes(1, 2)
         for source, name in ((x, "query"), (for_keys, "key"), (for_values, "value"))
     )
     heads = F.scaled_dot_product_attention(query, key, value).swapaxes(1, 2)
-    return product(heads.flatten(2), p["output"].flatten(0, 1))
+    return times(heads.flatten(2), p["output"].flatten(0, 1))

@@ -6,16 +6,21 @@ Heads come first, as `blockwise` has them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from synthbench.backends.torch.cpu_matmul import product
 from synthbench.backends.torch.mixers import components
 from synthbench.backends.torch.mixers.blockwise import Rows
 from synthbench.backends.torch.mixers.factorized_dense import factor
-from synthbench.backends.torch.mixers.numerics import ForwardInputs, record_kernel, split_heads
+from synthbench.backends.torch.mixers.numerics import (
+    ForwardInputs,
+    Times,
+    record_kernel,
+    split_heads,
+)
 from synthbench.mixers.component import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.plugin_component import PluginComponent
@@ -56,12 +61,14 @@ def glu(component: Glu, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
         whole += [p[f"glu.{name}_bias"][:, None, None, :L] for name in ("logits", "gate")]
     if weight is not None:
         whole[::2] = [each * by_head(weight) for each in whole[::2]]
-    return Rows(glu_rows, (split,), tuple(whole))
+    return Rows(partial(glu_rows, inputs.times), (split,), tuple(whole))
 
 
-def glu_rows(keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor) -> Tensor:
+def glu_rows(
+    times: Times, keys: int, x: Tensor, logits: Tensor, gate: Tensor, *biases: Tensor
+) -> Tensor:
     """x [h,b,l,k] through both maps [h,1,k,m]."""
-    made, opened = (fold(x, each[..., :keys]) for each in (logits, gate))
+    made, opened = (fold(x, each[..., :keys], times) for each in (logits, gate))
     if biases:
         made, opened = made + biases[0][..., :keys], opened + biases[1][..., :keys]
     return made * torch.sigmoid(opened)
@@ -101,10 +108,10 @@ def logits_term(logits: Tensor) -> Rows:
     return Rows(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
 
 
-def fold(x: Tensor, weight: Tensor) -> Tensor:
+def fold(x: Tensor, weight: Tensor, times: Times) -> Tensor:
     """x [h,b,l,k] times weight [h,1,k,m], one product per head."""
     h, b, rows, k = x.shape
-    return product(x.reshape(h, b * rows, k), weight[:, 0]).reshape(h, b, rows, -1)
+    return times(x.reshape(h, b * rows, k), weight[:, 0]).reshape(h, b, rows, -1)
 
 
 def by_head(weight: Tensor) -> Tensor:

@@ -1,0 +1,67 @@
+"""Which kernel a form uses where it has several.
+
+A form declares its kernels for given inputs in an order. The first is taken where nothing has been
+measured: it follows from a rule that needs no clock, so that it is the same in every process. A run
+measures the others once and puts the fastest in force by its name, for all of its cells.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One way to compute a form: the algorithm, the library of its products, its block sizes."""
+
+    path: str  # what tables call it, like "blocks of queries"
+    products: str = ""  # the library of matrix products; empty where the framework has only one
+    logits: int = 0  # per block, at most; 0 where there are no blocks
+    queries: int = 0  # per block, at most; 0 where `logits` alone decides
+
+    @property
+    def name(self) -> str:
+        """The kernel in one line, different from every other of the same form."""
+        sizes = [f"{n} {what}" for n, what in ((self.queries, "queries"), (self.logits, "logits")) if n]
+        blocks = [f"at most {' and '.join(sizes)} per block"] if sizes else []
+        products = [f"products by {self.products}"] if self.products else []
+        return ", ".join([self.path, *blocks, *products])
+
+
+_in_force: str | None = None
+_offers: list[dict[str, Kernel]] = []
+
+
+def choose(kernels: Sequence[Kernel]) -> Kernel:
+    """The kernel in force if it is among these, else the first of them."""
+    for offer in _offers:
+        offer.update((kernel.name, kernel) for kernel in kernels)
+    if _in_force is not None:
+        for kernel in kernels:
+            if kernel.name == _in_force:
+                return kernel
+    return kernels[0]
+
+
+@contextmanager
+def using_kernel(name: str | None) -> Iterator[None]:
+    """In this block, forms use the kernel of this name where they have it; None: their first."""
+    global _in_force
+    before, _in_force = _in_force, name
+    try:
+        yield
+    finally:
+        _in_force = before
+
+
+@contextmanager
+def recording_offers() -> Iterator[dict[str, Kernel]]:
+    """Collect every kernel that a form could have used in this block, by name, in their order."""
+    offer: dict[str, Kernel] = {}
+    _offers.append(offer)
+    try:
+        yield offer
+    finally:
+        _offers.remove(offer)
