@@ -24,13 +24,16 @@ class Kernel:
     @property
     def name(self) -> str:
         """The kernel in one line, different from every other of the same form."""
-        sizes = [f"{n} {what}" for n, what in ((self.queries, "queries"), (self.logits, "logits")) if n]
+        sizes = [
+            f"{n} {what}" for n, what in ((self.queries, "queries"), (self.logits, "logits")) if n
+        ]
         blocks = [f"at most {' and '.join(sizes)} per block"] if sizes else []
         products = [f"products by {self.products}"] if self.products else []
         return ", ".join([self.path, *blocks, *products])
 
 
 _in_force: str | None = None
+_trained: bool | None = None
 _offers: list[dict[str, Kernel]] = []
 
 
@@ -54,6 +57,22 @@ def using_kernel(name: str | None) -> Iterator[None]:
         yield
     finally:
         _in_force = before
+
+
+def is_trained() -> bool | None:
+    """Whether the program that is being traced computes gradients; None: it is not known."""
+    return _trained
+
+
+@contextmanager
+def tracing(trained: bool) -> Iterator[None]:
+    """In this block, programs are traced that do, or do not, compute gradients."""
+    global _trained
+    before, _trained = _trained, trained
+    try:
+        yield
+    finally:
+        _trained = before
 
 
 @contextmanager

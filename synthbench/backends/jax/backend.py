@@ -18,6 +18,7 @@ from synthbench.backends.jax.module import DTYPES, load, named_parameters, split
 from synthbench.backends.jax.placement import cuda_devices, find_device
 from synthbench.backends.jax.precision import full_precision, numerics
 from synthbench.backends.jax.step import JaxStep
+from synthbench.backends.kernel_choice import tracing
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -139,7 +140,8 @@ def apply(
             require_output(mixer, name, y, x.shape, dtype)
             return y
 
-        return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
+        with tracing(trained=False):
+            return to_numpy(forward(state, jax.device_put(x.astype(dtype), device), mask))
 
 
 def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch) -> Array:
@@ -168,7 +170,8 @@ def gradients(
             value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)
             return value, gradient
 
-        (loss, outputs), gradient = run(trained)
+        with tracing(trained=True):
+            (loss, outputs), gradient = run(trained)
         found = {name: to_numpy(g) for name, g in named_parameters(gradient).items()}
         return Gradients(to_numpy(outputs), float(loss), found)
 

@@ -14,6 +14,7 @@ from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import named_parameters, split
 from synthbench.backends.jax.precision import full_precision
+from synthbench.backends.kernel_choice import tracing
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
 
@@ -86,7 +87,8 @@ class JaxStep:
     def compile(self) -> None:
         """Trace, lower and compile for the shapes of this batch."""
         with full_precision(self.setting.dtype), jax.default_device(self.inputs.device):
-            self.executable = self.program.lower(*self._arguments).compile()
+            with tracing(self.train):
+                self.executable = self.program.lower(*self._arguments).compile()
 
     def __call__(self) -> Any:
         """Outputs of a forward step; the loss and the new state of a train step."""

@@ -10,10 +10,6 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers import components, fused_attention
-from synthbench.backends.jax.mixers.fused_attention import (
-    plain_is_faster,
-    plain_is_faster_trained,
-)
 from synthbench.backends.jax.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -22,6 +18,7 @@ from synthbench.backends.jax.mixers.numerics import (
     mix,
     zero_padded,
 )
+from synthbench.backends.kernel_choice import Kernel, choose, is_trained
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, record_kernel
 from synthbench.mixers.attention import Attention
 
@@ -56,30 +53,44 @@ def fused(
     causal: bool,
 ) -> Array:
     """The same numbers without [L,L] in memory, except R's table; the reference form if faster."""
-    if plain_is_faster(mixer, x.shape[1]):
+    trained = is_trained()
+    kernel = choose(fused_attention.kernels(mixer, p, x, padding_mask, trained=bool(trained)))
+    if kernel.path == REFERENCE_KERNEL:
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
-    if plain_is_faster_trained(mixer, x.shape[1]):
-        return plain_if_trained(mixer, causal, p, x, padding_mask)
-    return fused_attention.fused(mixer, p, x, padding_mask, causal)
+    if trained is None and fused_attention.plain_is_faster(mixer, x.shape[1], trained=True):
+        return plain_if_trained(mixer, causal, kernel, p, x, padding_mask)
+    return fused_attention.fused(mixer, p, x, padding_mask, causal, kernel)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
 def plain_if_trained(
-    mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
+    mixer: Attention,
+    causal: bool,
+    kernel: Kernel,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
 ) -> Array:
-    """Fused; the reference form if gradients are computed."""
-    return fused_attention.fused(mixer, p, x, padding_mask, causal)
+    """Fused; the reference form if gradients are computed, which only the call itself shows."""
+    return fused_attention.fused(mixer, p, x, padding_mask, causal, kernel)
 
 
 def _forward(
-    mixer: Attention, causal: bool, p: dict[str, Array], x: Array, padding_mask: Array | None
+    mixer: Attention,
+    causal: bool,
+    kernel: Kernel,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
 ) -> tuple[Array, Any]:
     record_kernel(REFERENCE_KERNEL)
     return jax.vjp(lambda p, x: reference(mixer, p, x, padding_mask, causal), p, x)
 
 
-def _backward(mixer: Attention, causal: bool, pull: Any, dy: Array) -> tuple[Any, Any, None]:
+def _backward(
+    mixer: Attention, causal: bool, kernel: Kernel, pull: Any, dy: Array
+) -> tuple[Any, Any, None]:
     return (*pull(dy), None)
 
 

@@ -18,28 +18,21 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
+from synthbench.backends.jax.placement import platform
+from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import threshold
 
 Terms = tuple[Term, ...]
 
 
-@dataclass(frozen=True)
-class TileSizes:
-    """Tile sizes per iteration of the loop."""
-
-    logits: int  # of one example and head: queries times L
-    queries: int  # at most
-    all_together_up_to: int  # up to this length, all queries are one block
-
-
-# Measured. The gradient of a table of logits is accumulated in place: few rows per iteration.
-TILE_SIZES = {
-    "one head per iteration": TileSizes(logits=2**21, queries=1024, all_together_up_to=512),
-    "one head per iteration, with a bias table": TileSizes(
-        logits=2**20, queries=256, all_together_up_to=512
-    ),
-    "all heads per iteration": TileSizes(logits=2**18, queries=256, all_together_up_to=0),
+# Sizes of a block to choose from, the first without a measurement: queries at most, and logits of
+# one example and head. The gradient of a table of logits is accumulated in place: few rows at once.
+SIZES = {
+    "cpu": ({"queries": 1024, "logits": 2**21}, {"queries": 256, "logits": 2**19}),
+    "cpu, with a table": ({"queries": 256, "logits": 2**20}, {"queries": 1024, "logits": 2**21}),
+    "cuda": ({"queries": 256, "logits": 2**18},),
 }
+ALL_TOGETHER_UP_TO = 512  # on a CPU: up to this length, all queries are one block
 FEWEST_QUERIES = 32
 # Without gradients, up to this many logits [B,H,L,L] are one iteration: a CPU's cores share the
 # work of an iteration, and smaller ones would have too little for them.
@@ -104,13 +97,18 @@ class Blocks:
         return lax.fori_loop(0, batch * heads * queries, numbered, carried)
 
 
+def sizes(platform: str, *, table: bool) -> tuple[dict[str, int], ...]:
+    """The sizes of blocks to choose from on a platform; `table`: a term is a table of logits."""
+    return SIZES["cuda" if platform != "cpu" else "cpu, with a table" if table else "cpu"]
+
+
 def attend(
     terms: Terms,
     value: Array,
     key_mask: Array | None,
     *,
     causal: bool,
-    one_head: bool,
+    kernel: Kernel,
     normalized: bool = True,
 ) -> Array:
     """softmax(sum of terms) value: value [B,H,L,c], key_mask [B,L] -> [B,H,L,c].
@@ -121,20 +119,19 @@ def attend(
     B, H, L, _ = value.shape
     # Examples that share a bias stay together: it is read once, and its gradient is written once.
     table = any(isinstance(t, Bias) and t.batch == 1 for t in terms)
-    examples_apart = one_head and not table
-    sizes = "one head per iteration, with a bias table" if table else "one head per iteration"
-    block = block_size(L, TILE_SIZES[sizes if one_head else "all heads per iteration"])
-    blocks = Blocks(B, H, L, block, examples_apart, one_head, causal)
+    one_head = platform() == "cpu"
+    block = block_size(L, kernel, all_together_up_to=ALL_TOGETHER_UP_TO if one_head else 0)
+    blocks = Blocks(B, H, L, block, one_head and not table, one_head, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
     mask = None if key_mask is None else key_mask[:, None, :, None]
     return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
 
 
-def block_size(seq_len: int, tiles: TileSizes) -> int:
+def block_size(seq_len: int, kernel: Kernel, all_together_up_to: int) -> int:
     """Queries per block: L if it is short, else a divisor of L if there is one."""
-    most = min(tiles.queries, max(FEWEST_QUERIES, tiles.logits // seq_len))
-    most = threshold(max(most, min(tiles.all_together_up_to, seq_len)))
+    most = min(kernel.queries, max(FEWEST_QUERIES, kernel.logits // seq_len))
+    most = threshold(max(most, min(all_together_up_to, seq_len)))
     if seq_len <= most:
         return seq_len
     divisors = (n for n in range(most, most // 2, -1) if seq_len % n == 0)

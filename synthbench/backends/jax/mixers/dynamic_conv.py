@@ -5,8 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers.head_convolution import convolve_heads
-from synthbench.backends.jax.mixers.light_conv import output
+from synthbench.backends.jax.mixers.light_conv import CONVOLUTIONS, kernels, output
 from synthbench.backends.jax.mixers.numerics import (
     add_bias,
     glu,
@@ -14,6 +13,8 @@ from synthbench.backends.jax.mixers.numerics import (
     windows,
     zero_padded,
 )
+from synthbench.backends.kernel_choice import choose
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 
@@ -26,7 +27,7 @@ def reference(
 ) -> Array:
     """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    return output(p, by_windows(u, kernels(u, p["generator"]), causal))
+    return output(p, by_windows(u, generated(u, p["generator"]), causal))
 
 
 def fused(
@@ -37,11 +38,13 @@ def fused(
     causal: bool,
 ) -> Array:
     """The same; sums of shifts or banded products avoid the windows [B,L,d,K]."""
+    chosen = choose(kernels(mixer.width))
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    return output(p, convolve_heads(u, kernels(u, p["generator"]), causal))
+    record_kernel(chosen.path)
+    return output(p, CONVOLUTIONS[chosen.path](u, generated(u, p["generator"]), causal))
 
 
-def kernels(u: Array, generator: Array) -> Array:
+def generated(u: Array, generator: Array) -> Array:
     """softmax(U generator) [B,L,H,K]."""
     return softmax(jnp.einsum("bld,dhw->blhw", u, generator), axis=-1)
 

@@ -55,6 +55,13 @@ def terms(mixer: Attention, inputs: ForwardInputs) -> tuple[Term, ...]:
     return (join(narrow), *others) if narrow else others
 
 
+def is_table(component: Component) -> bool:
+    """Whether the term of a component is a table of logits."""
+    if isinstance(component, PluginComponent):
+        return component.features is None and component.rows is None
+    return component.name in ("random", "fixed_random")
+
+
 def term_of(component: Component, inputs: ForwardInputs, weight: Weight) -> Term:
     """The term of one component, multiplied by its weight in a mixture."""
     if isinstance(component, PluginComponent):

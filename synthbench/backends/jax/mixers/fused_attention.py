@@ -6,16 +6,20 @@ weights made once for the whole batch where no term depends on it, cuDNN's kerne
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
 from synthbench.backends import kernel_record
-from synthbench.backends.jax.mixers import features
+from synthbench.backends.jax.mixers import blockwise, features
 from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
+from synthbench.backends.kernel_choice import Kernel
+from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.mixers.attention import Attention
 
 # If the logits of a row differ by less than this, no weight underflows in float32, whichever logit
@@ -26,7 +30,33 @@ SPREAD = 60.0
 PLAIN_UP_TO = {"conv": 4096}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
+# The reference form is not a kernel to choose above this many logits: it is there to be compared.
+PLAIN_AT_MOST = 2**27
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
+CUDNN = "cuDNN attention"
+BLOCKS = "blocks of queries"
+SHARED_BLOCKS = "one product per head, by blocks of queries"
+
+
+def kernels(
+    mixer: Attention,
+    p: dict[str, Array],
+    x: Array,
+    padding_mask: Array | None,
+    *,
+    trained: bool,
+) -> list[Kernel]:
+    """The kernels for inputs like x, the one to take without a measurement first."""
+    (B, L), H = x.shape[:2], p["value"].shape[1]
+    path = SHARED_BLOCKS if is_shared(mixer) else BLOCKS
+    table = "position_bias" in p or any(map(features.is_table, mixer.components))
+    found = [Kernel(path, **size) for size in blockwise.sizes(platform(), table=table)]
+    if cudnn_can(mixer, p, x, padding_mask):
+        found.insert(0, Kernel(CUDNN))
+    plain = Kernel(REFERENCE_KERNEL)
+    if plain_is_faster(mixer, L, trained=trained):
+        return [plain, *found]
+    return found + [plain] * (math.prod((B, H, L, L)) <= PLAIN_AT_MOST)
 
 
 def fused(
@@ -35,54 +65,54 @@ def fused(
     x: Array,
     padding_mask: Array | None,
     causal: bool,
+    kernel: Kernel,
 ) -> Array:
     """The same numbers, with no [L,L] in memory but the table of R."""
     inputs = ForwardInputs(p, x, padding_mask, causal)
     terms = features.terms(mixer, inputs)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
-    if SHARED.issuperset(component.name for component in mixer.components):
-        heads = shared(terms, value, padding_mask, causal)
-    elif cudnn_can(terms, value, padding_mask):
-        kernel_record.record_kernel("cuDNN attention")
+    kernel_record.record_kernel(kernel.path)
+    if kernel.path == SHARED_BLOCKS:
+        heads = shared(terms, value, padding_mask, causal, kernel)
+    elif kernel.path == CUDNN:
         heads = cudnn(terms[0], value, causal)
     else:
-        heads = by_example(terms, value, padding_mask, causal)
+        heads = by_example(terms, value, padding_mask, causal, kernel)
     y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
 
 
-def plain_is_faster(mixer: Attention, seq_len: int) -> bool:
-    """Whether the reference form is faster, with and without gradients."""
-    return short(seq_len, [PLAIN_UP_TO.get(c.name, 0) for c in mixer.components])
+def is_shared(mixer: Attention) -> bool:
+    """Whether the logits are the same for every example."""
+    return SHARED.issuperset(component.name for component in mixer.components)
 
 
-def plain_is_faster_trained(mixer: Attention, seq_len: int) -> bool:
-    """Whether the reference form is faster with gradients."""
-    alone = mixer.components[0].name if len(mixer.components) == 1 else ""
-    return short(seq_len, [PLAIN_TRAINED_ALONE_UP_TO.get(alone, 0)])
-
-
-def short(seq_len: int, lengths: list[int]) -> bool:
-    """Whether this is a CPU and the length is at most one of these."""
+def plain_is_faster(mixer: Attention, seq_len: int, *, trained: bool) -> bool:
+    """Whether the reference form is the faster one on this device, with or without gradients."""
+    lengths = [PLAIN_UP_TO.get(component.name, 0) for component in mixer.components]
+    if trained and len(mixer.components) == 1:
+        lengths.append(PLAIN_TRAINED_ALONE_UP_TO.get(mixer.components[0].name, 0))
     return platform() == "cpu" and seq_len <= kernel_record.threshold(max(lengths))
 
 
 def by_example(
-    terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
+    terms: tuple[Term, ...],
+    value: Array,
+    padding_mask: Array | None,
+    causal: bool,
+    kernel: Kernel,
 ) -> Array:
     """Value [B,L,H,k] -> [B,H,L,k]; the logits of each example separately."""
-    kernel_record.record_kernel("blocks of queries")
-    return attend(
-        terms,
-        value.swapaxes(1, 2),
-        padding_mask,
-        causal=causal,
-        one_head=platform() == "cpu",
-    )
+    kernel_record.record_kernel(BLOCKS)
+    return attend(terms, value.swapaxes(1, 2), padding_mask, causal=causal, kernel=kernel)
 
 
 def shared(
-    terms: tuple[Term, ...], value: Array, padding_mask: Array | None, causal: bool
+    terms: tuple[Term, ...],
+    value: Array,
+    padding_mask: Array | None,
+    causal: bool,
+    kernel: Kernel,
 ) -> Array:
     """The same for logits that do not depend on the example: each weight is computed once.
 
@@ -91,25 +121,23 @@ def shared(
     maximum is takes the other way.
     """
     B, L, H, k = value.shape
-    kernel_record.record_kernel("one product per head, by blocks of queries")
-    one_head = platform() == "cpu"
     columns = value.transpose(2, 1, 0, 3).reshape(1, H, L, B * k)
 
     def apart(y: Array) -> Array:
         return y.reshape(H, L, B, k).transpose(2, 0, 1, 3)
 
     if padding_mask is None:
-        return apart(attend(terms, columns, None, causal=causal, one_head=one_head))
+        return apart(attend(terms, columns, None, causal=causal, kernel=kernel))
 
     def together(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
         keys = jnp.broadcast_to(padding_mask.T.astype(value.dtype), (1, H, L, B))
         columns = jnp.concatenate([columns, keys], axis=-1)
-        y = attend(terms, columns, None, causal=causal, one_head=one_head, normalized=False)
+        y = attend(terms, columns, None, causal=causal, kernel=kernel, normalized=False)
         total = y[0, ..., B * k :].transpose(2, 0, 1)[..., None]  # [B,H,L,1]
         return apart(y[..., : B * k]) / jnp.where(total == 0, 1, total)
 
     def alone(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
-        return by_example(terms, value, padding_mask, causal)
+        return by_example(terms, value, padding_mask, causal, kernel)
 
     narrow = sum(spread(t, L) for t in terms) < SPREAD
     return lax.cond(narrow, together, alone, terms, value, columns)
@@ -127,14 +155,21 @@ def spread(t: Term, seq_len: int) -> Array:
     return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
 
 
-def cudnn_can(terms: tuple[Term, ...], value: Array, padding_mask: Array | None) -> bool:
+def cudnn_can(mixer: Attention, p: dict[str, Array], x: Array, padding_mask: Array | None) -> bool:
     """Whether cuDNN has this attention: half precision, one pair of at most 128 features."""
-    if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
+    if platform() != "cuda" or x.dtype not in (jnp.bfloat16, jnp.float16):
         return False
+    if is_shared(mixer) or padding_mask is not None:
+        return False
+
+    def widths(p: dict[str, Array], x: Array) -> tuple[Term, ...]:
+        return features.terms(mixer, ForwardInputs(p, x, None, False))
+
+    terms = jax.eval_shape(widths, p, x)  # features are made where the kernel is used
     pair = terms[0]
-    if len(terms) > 1 or not isinstance(pair, Features) or padding_mask is not None:
+    if len(terms) > 1 or not isinstance(pair, Features):
         return False
-    return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
+    return round_up(max(pair.query.shape[-1], p["value"].shape[-1])) in CUDNN_WIDTHS
 
 
 def round_up(features: int) -> int:

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.kernel_record import record_kernel, threshold
+from synthbench.backends.kernel_record import threshold
 from synthbench.mixers.convolution import padding
 
 # By measurement: the widest kernel for sums of shifts, and the outputs per block. On a CPU at
@@ -23,20 +23,15 @@ WIDEST_SHIFTED = 64
 BLOCK = 64
 
 
-def convolve_heads(u: Array, kernel: Array, causal: bool) -> Array:
+def shifted_sums(u: Array, kernel: Array, causal: bool) -> Array:
     """y[t] = sum_j kernel[t,j] u[t - P + j]: U [B,L,d], kernel [B or 1, L or 1, H, K]."""
-    B, L, d = u.shape
-    heads = u.reshape(B, L, kernel.shape[2], -1)
-    if kernel.shape[-1] <= WIDEST_SHIFTED:
-        record_kernel("shifted sums")
-        return shifted_sums(causal, heads, kernel).reshape(B, L, d)
-    record_kernel("banded products")
-    return banded_products(heads, kernel, causal).reshape(B, L, d)
+    heads = u.reshape(*u.shape[:2], kernel.shape[2], -1)
+    return _shifted_sums(causal, heads, kernel).reshape(u.shape)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(0,))
-def shifted_sums(causal: bool, u: Array, kernel: Array) -> Array:
-    """U [B,L,H,c] with kernels as in `convolve_heads` -> [B,L,H,c], a sum of shifted copies."""
+def _shifted_sums(causal: bool, u: Array, kernel: Array) -> Array:
+    """U [B,L,H,c] with kernels as in `shifted_sums` -> [B,L,H,c], a sum of shifted copies."""
     K = kernel.shape[-1]
     return sum_of_shifts(
         u, kernel.shape[1] > 1, padding(K, causal), [(kernel, j) for j in range(K)]
@@ -57,7 +52,7 @@ def sum_of_shifts(
 
 
 def _forward(causal: bool, u: Array, kernel: Array) -> tuple[Array, tuple[Array, Array]]:
-    return shifted_sums(causal, u, kernel), (u, kernel)
+    return _shifted_sums(causal, u, kernel), (u, kernel)
 
 
 def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
@@ -79,21 +74,21 @@ def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Arra
     return du, rows.swapaxes(2, 3).reshape(B, -1, H, K)[:, :L]
 
 
-shifted_sums.defvjp(_forward, _backward)
+_shifted_sums.defvjp(_forward, _backward)
 
 
 def banded_products(u: Array, kernel: Array, causal: bool) -> Array:
-    """U [B,L,H,c] with kernels as in `convolve_heads` -> [B,L,H,c], one product per block."""
-    B, L, H, c = u.shape
-    K, block = kernel.shape[-1], block_size(L)
-    windows = windows_of_blocks(u, K, causal)  # [B,n,S,H,c]
+    """The same as `shifted_sums`, one product per block."""
+    B, L, d = u.shape
+    H, K, block = kernel.shape[2], kernel.shape[-1], block_size(L)
+    windows = windows_of_blocks(u.reshape(B, L, H, -1), K, causal)  # [B,n,S,H,c]
     if kernel.shape[1] == 1:
         band = to_band(jnp.broadcast_to(kernel[0, 0, :, None], (H, block, K)))
         y = jnp.einsum("hts,bnshc->bnthc", band, windows)
     else:
         band = to_band(in_blocks(kernel, block).swapaxes(2, 3))
         y = jnp.einsum("bnhts,bnshc->bnthc", band, windows)
-    return y.reshape(B, -1, H, c)[:, :L]
+    return y.reshape(B, -1, d)[:, :L]
 
 
 def block_size(seq_len: int) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax.numpy as jnp
 from jax import Array
 
-from synthbench.backends.jax.mixers.head_convolution import convolve_heads
+from synthbench.backends.jax.mixers import head_convolution
 from synthbench.backends.jax.mixers.numerics import (
     add_bias,
     convolve,
@@ -13,6 +15,8 @@ from synthbench.backends.jax.mixers.numerics import (
     softmax,
     zero_padded,
 )
+from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.mixers.light_conv import LightConv
 
 
@@ -35,10 +39,26 @@ def fused(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The same; the convolution is a sum of shifts, or banded products if the kernel is long."""
+    """The same; the convolution is a sum of shifts, or banded products, if that is faster."""
+    chosen = choose(kernels(mixer.width))
     u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
-    kernel = softmax(p["kernel"], axis=-1)
-    return output(p, convolve_heads(u, kernel[None, None], causal))
+    record_kernel(chosen.path)
+    kernel = softmax(p["kernel"], axis=-1)[None, None]
+    return output(p, CONVOLUTIONS[chosen.path](u, kernel, causal))
+
+
+def kernels(width: int) -> list[Kernel]:
+    """The kernels for filters of a width, the one to take without a measurement first."""
+    paths = list(CONVOLUTIONS)
+    if width > head_convolution.WIDEST_SHIFTED:
+        paths.reverse()
+    return [Kernel(path) for path in paths]
+
+
+CONVOLUTIONS: dict[str, Callable[[Array, Array, bool], Array]] = {
+    "shifted sums": head_convolution.shifted_sums,
+    "banded products": head_convolution.banded_products,
+}
 
 
 def grouped(u: Array, kernel: Array, causal: bool) -> Array:
