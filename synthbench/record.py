@@ -98,6 +98,7 @@ class Measurements(BaseModel):
 
     form: str | None = None  # of the mixer, as built; None for a plug-in's own
     kernels: list[str] = []  # that this form used for this device and these shapes
+    kernel_choice: str | None = None  # the kernel that the run chose for it; None: by the rule
     parameters: Count | None = None  # counted by the framework
     constants: Count | None = None
     declared_parameters: Count | None = None  # from the declaration
@@ -156,14 +157,36 @@ class Ceiling(BaseModel):
     warnings: list[str] = []  # what disturbed it: the true rate may be higher
 
 
+class KernelTime(BaseModel):
+    """Steps of one kernel, timed in turn with those of the others for the same cell."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    samples: list[Seconds]
+
+
+class KernelChoice(BaseModel):
+    """Which kernel all cells of the same shapes use in a run, and the times that decided it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    cell: Cell  # of the mixer alone: what the choice is for
+    chosen: str
+    kernels: list[KernelTime] = []  # the one that needs no measurement first; empty: as at `like`
+    failed: dict[str, str] = {}  # kernel -> why it cannot run
+    like: list[PositiveInt] = []  # the lengths on either side for which the same kernel won
+
+
 class Machine(BaseModel):
-    """A machine that measured cells of a run: what it is, and its best rates."""
+    """A machine that measured cells of a run: what it is, its best rates, its kernels."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: str  # derived from what the machine is; does not reveal its host name
     environment: dict[str, Any] = {}
     ceilings: list[Ceiling] = []
+    choices: list[KernelChoice] = []
 
 
 class RunInfo(BaseModel):

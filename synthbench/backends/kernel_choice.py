@@ -24,9 +24,8 @@ class Kernel:
     @property
     def name(self) -> str:
         """The kernel in one line, different from every other of the same form."""
-        sizes = [
-            f"{n} {what}" for n, what in ((self.queries, "queries"), (self.logits, "logits")) if n
-        ]
+        both = (self.queries, "queries"), (self.logits, "logits")
+        sizes = [f"{number} {what}" for number, what in both if number]
         blocks = [f"at most {' and '.join(sizes)} per block"] if sizes else []
         products = [f"products by {self.products}"] if self.products else []
         return ", ".join([self.path, *blocks, *products])
@@ -46,6 +45,11 @@ def choose(kernels: Sequence[Kernel]) -> Kernel:
             if kernel.name == _in_force:
                 return kernel
     return kernels[0]
+
+
+def kernel_in_force() -> str | None:
+    """The name of the kernel that forms use where they have it; None: their first."""
+    return _in_force
 
 
 @contextmanager

@@ -11,10 +11,19 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
-from synthbench.record import Ceiling, Measurements, Outcome, Parity, Record
+from synthbench.record import (
+    Ceiling,
+    KernelChoice,
+    Machine,
+    Measurements,
+    Outcome,
+    Parity,
+    Record,
+)
 from synthbench.run.ceilings import ceiling_for
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
+from synthbench.run.kernel_choices import kernel_for
 from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import device_kind
@@ -47,6 +56,8 @@ class CellRunner:
         self.devices: dict[str, Any] = {}
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
         self.ceilings: list[Ceiling] = []
+        self.choices: list[KernelChoice] = []
+        self.used_kernels: dict[str, list[str]] = {}  # content of a cell -> what its rounds used
         self.parities: dict[str, Parity | Reply] = {}
         self.settled: dict[str, Record] = {}
 
@@ -84,6 +95,12 @@ class CellRunner:
         found = read_environment(self.measure.threads)
         return found | {"frameworks": self.devices, "numerics": self.numerics}
 
+    def machine(self, own: str, environment: dict[str, Any]) -> Machine:
+        """This machine with what has been measured of it."""
+        return Machine(
+            id=own, environment=environment, ceilings=self.ceilings, choices=self.choices
+        )
+
     def settle(self, records: Iterable[Record]) -> None:
         """Remember outcomes that another round would only repeat."""
         for record in records:
@@ -112,6 +129,7 @@ class CellRunner:
         ceiling = ceiling_for(cell, self.ceilings)
         content = {
             "cell": cell.model_dump(mode="json"),
+            "kernel": kernel_for(cell, self.choices),
             "measure": self.measure.model_dump(mode="json"),
             "parity": None if checked is None else checked.model_dump(mode="json"),
             "ceiling": None if ceiling is None else ceiling.model_dump(mode="json"),
@@ -127,9 +145,11 @@ class CellRunner:
 
         A check that timed out or was killed concerns this attempt only: the next cell repeats it.
         """
-        key = parity_key(cell)
+        kernel = kernel_for(cell, self.choices)
+        key = f"{parity_key(cell)}|{kernel}"
         if key not in self.parities:
-            job = Job("parity", {"cell": cell.model_dump(mode="json")}, self.limits())
+            content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
+            job = Job("parity", content, self.limits())
             reply = self.ask(cell.framework, job)
             if reply.outcome != "unsupported" and not reply.finished:
                 reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from synthbench.backends.base import BACKENDS, Backend
+from synthbench.backends.kernel_choice import using_kernel
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
@@ -53,7 +54,8 @@ def run_child(
     stages = _Stages(send, facts)
     try:
         facts |= _limit(backend, job)
-        result, notes = _perform(backend, job, stages)
+        with using_kernel(job.content.get("kernel")):
+            result, notes = _perform(backend, job, stages)
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
     except BaseException as error:  # anything that a job raises is its outcome
         lift_memory_limit()

@@ -229,6 +229,12 @@ class Measure(Section):
         description="Also run cells that are predicted not to fit into memory.",
         examples=[True],
     )
+    kernel_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
+        default=120.0,
+        description="Seconds to choose kernels in, by timing those that each mixer declares, once "
+        "per run and shape; 0: do not measure, use the kernel that needs no measurement.",
+        examples=[0],
+    )
     ceiling: bool = Field(
         default=True,
         description="Measure the fastest matrix product and copy of the device before the cells.",

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeVar
 import numpy as np
 
 from synthbench.backends.base import Step
+from synthbench.backends.kernel_choice import kernel_in_force
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.ceiling import smallest_step_seconds
@@ -92,6 +93,7 @@ class Cost(Task):
         with recording_kernels() as running:
             first_seconds = timed(step, step.wait)
         measured.kernels = list(compiling | running)
+        measured.kernel_choice = kernel_in_force()
 
         context.stage("settling memory")
         mark = mark_resident()

@@ -86,9 +86,9 @@ class JaxStep:
 
     def compile(self) -> None:
         """Trace, lower and compile for the shapes of this batch."""
-        with full_precision(self.setting.dtype), jax.default_device(self.inputs.device):
-            with tracing(self.train):
-                self.executable = self.program.lower(*self._arguments).compile()
+        device = jax.default_device(self.inputs.device)
+        with full_precision(self.setting.dtype), device, tracing(self.train):
+            self.executable = self.program.lower(*self._arguments).compile()
 
     def __call__(self) -> Any:
         """Outputs of a forward step; the loss and the new state of a train step."""

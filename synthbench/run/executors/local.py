@@ -11,6 +11,7 @@ from synthbench.record import Machine, Record
 from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
+from synthbench.run.kernel_choices import choose_kernels
 from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
@@ -36,15 +37,22 @@ class LocalExecutor(Executor):
         pending = self._pending(work)
         environment = runner.environment()
         own = machine_id(environment)
-        known = [*runner.ceilings]
-        known = known or [c for m in work.machines if m.id == own for c in m.ceilings]
-        yield Machine(id=own, environment=environment, ceilings=known)
-        runner.ceilings = known
-        if measure.ceiling:
-            cells = [cell for _, cell in pending]
-            if found := measure_ceilings(runner.hosts, cells, known, work.observer):
-                runner.ceilings = [*known, *found]
-                yield Machine(id=own, environment=environment, ceilings=runner.ceilings)
+        known = [machine for machine in work.machines if machine.id == own]
+        runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
+        runner.choices = [c for machine in known for c in machine.choices]
+        yield runner.machine(own, environment)
+        cells, hosts = [cell for _, cell in pending], runner.hosts
+        if measure.ceiling and (
+            found := measure_ceilings(hosts, cells, runner.ceilings, work.observer)
+        ):
+            runner.ceilings += found
+            yield runner.machine(own, environment)
+        seconds = measure.kernel_seconds
+        if seconds and (
+            chosen := choose_kernels(hosts, cells, runner.choices, seconds, work.observer)
+        ):
+            runner.choices += chosen
+            yield runner.machine(own, environment)
         runner.settle(work.settled)
         for number, cell in pending:
             if cell.framework not in runner.hosts:
