@@ -215,6 +215,11 @@ class RunInfo(BaseModel):
         """The ceilings of all machines."""
         return [ceiling for machine in self.machines for ceiling in machine.ceilings]
 
+    @property
+    def choices(self) -> list[KernelChoice]:
+        """The kernels that all machines chose."""
+        return [choice for machine in self.machines for choice in machine.choices]
+
 
 def latest(records: Iterable[Record]) -> list[Record]:
     """The records that count: of each cell and round the last attempt, in order of appearance."""

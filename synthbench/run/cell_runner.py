@@ -114,8 +114,24 @@ class CellRunner:
         if cell.framework not in self.hosts:
             return None
         record = record_of(cell, round_number, started, reply, machine)
+        record = self.with_same_kernels(record)
         self.settle([record])
         return record
+
+    def with_same_kernels(self, record: Record) -> Record:
+        """The record; quarantined if an earlier one of the same content used other kernels."""
+        used = record.measurements.kernels
+        if record.outcome != "ok":
+            return record
+        content = record.cell.model_copy(update={"replica": 0}).id
+        before = self.used_kernels.setdefault(content, used)
+        if used == before:
+            return record
+        reason = (
+            f"it used other kernels ({', '.join(used)}) than the same cell earlier in this run "
+            f"({', '.join(before)}), so the two cannot be compared"
+        )
+        return record.model_copy(update={"outcome": "quarantined", "reason": reason})
 
     def reply_for(self, cell: Cell) -> Reply:
         """Check a cell's parity if that has not been done yet, then do its task."""

@@ -9,7 +9,7 @@ from typing import Any
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
-from synthbench.record import Ceiling, Record, RunInfo
+from synthbench.record import Ceiling, KernelChoice, Record, RunInfo
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import Noise, noise_of
 from synthbench.report.data.table import MARK
@@ -27,6 +27,7 @@ class Context:
     shared: tuple[str, ...]
     noise: Noise
     ceilings: tuple[Ceiling, ...] = ()
+    choices: tuple[KernelChoice, ...] = ()
 
 
 def context_of(run: Run, grid: Grid) -> Context:
@@ -52,7 +53,8 @@ def context_of(run: Run, grid: Grid) -> Context:
             f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
     baseline = named(str(run.info.settings.get("baseline", "V")))
-    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings))
+    ceilings, choices = tuple(run.info.ceilings), tuple(run.info.choices)
+    return Context(baseline, tuple(lines), noise, ceilings, choices)
 
 
 def variant_order(info: RunInfo) -> list[str]:

@@ -8,6 +8,7 @@ from functools import partial
 from synthbench.report.data.context import Context, context_of, variant_order
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Table
+from synthbench.report.tables.choices import choices
 from synthbench.report.tables.cost import cost
 from synthbench.report.tables.forms import forms
 from synthbench.report.tables.frameworks import frameworks
@@ -60,6 +61,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "metrics": metrics,
     "parity": parity,
     "kernels": kernels,
+    "choices": choices,
     "phases": phases,
     "warnings": warnings,
     "outcomes": outcomes,

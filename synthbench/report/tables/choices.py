@@ -1,0 +1,76 @@
+"""Which kernel the run chose for each mixer and shape, and how much faster than the next it is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthbench.analysis.intervals import Interval, ratio_interval
+from synthbench.record import KernelChoice, KernelTime
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.table import Column, Table
+from synthbench.report.tables.layout import Row
+
+ALWAYS = ("framework", "mode", "variant", "seq_len")
+# Other fields of a cell that are shown where the choices differ in them.
+SOMETIMES = ("batch", "d_model", "heads", "head_dim", "dtype", "device", "form")
+NO_OTHER = "none"
+
+
+def choices(grid: Grid, context: Context) -> Table | None:
+    """One row per choice; None for a run that chose none."""
+    if not context.choices:
+        return None
+    order = {variant: place for place, variant in enumerate(grid.variant_order)}
+    made = sorted(context.choices, key=lambda choice: _place(choice, order))
+    fields = [name for name in SOMETIMES if len({c.cell.flat()[name] for c in made}) > 1]
+    columns = [Column("L" if name == "seq_len" else name, is_key=True) for name in ALWAYS]
+    columns += [Column(name, is_key=True) for name in fields]
+    columns += [
+        Column("chosen kernel"),
+        Column("next best"),
+        Column("its time / chosen"),
+        Column("unmeasured / chosen"),
+    ]
+    rows = [_row(choice, [*ALWAYS, *fields]) for choice in made]
+    note = (
+        "Before the first cell, the kernels that a form declares are timed in turn at the shapes "
+        "of the cells; every cell of these shapes then uses the chosen one. `next best`: the "
+        "fastest of the others, its time over that of the chosen one with the 95% interval. "
+        "`unmeasured`: the kernel that is used where nothing was measured; it is kept unless "
+        "another is faster with its whole interval."
+    )
+    return Table(
+        "choices", "Kernels chosen for this run", note, context.shared, tuple(columns), rows
+    )
+
+
+def _place(choice: KernelChoice, order: dict[str, int]) -> tuple[object, ...]:
+    cell = choice.cell
+    known = order.get(cell.variant, len(order))
+    return cell.framework != "torch", cell.mode, known, cell.variant, cell.seq_len
+
+
+def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
+    content = choice.cell.flat()
+    keys = tuple(str(content[name]) for name in fields)
+    if not choice.kernels:
+        lengths = " and ".join(map(str, choice.like))
+        return (*keys, choice.chosen, f"as at L={lengths}", "", "")
+    by_name = {kernel.name: kernel for kernel in choice.kernels}
+    chosen, first = by_name[choice.chosen], choice.kernels[0]
+    others = [kernel for kernel in choice.kernels if kernel is not chosen]
+    found = {kernel.name: _ratio(kernel, chosen) for kernel in others}
+    best = min(found, key=lambda name: found[name].median, default=None)
+    beside = (NO_OTHER, "") if best is None else (best, _text(found[best]))
+    unmeasured = "the same" if first is chosen else _text(found[first.name])
+    return (*keys, choice.chosen, *beside, unmeasured)
+
+
+def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
+    both = min(len(kernel.samples), len(chosen.samples))
+    return ratio_interval(kernel.samples[:both], chosen.samples[:both])
+
+
+def _text(ratio: Interval) -> str:
+    return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
