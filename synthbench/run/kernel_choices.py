@@ -60,6 +60,15 @@ def choose_kernels(
     return found
 
 
+def needed_choices(
+    cells: Iterable[Cell], cached: Iterable[KernelChoice], known: Iterable[KernelChoice]
+) -> list[KernelChoice]:
+    """The cached choices that cells need and that are not known yet."""
+    have = {choice.cell.id for choice in known}
+    wanted = {bare_cell(cell).id for cell in cells if has_choice(cell)} - have
+    return [choice for choice in cached if choice.cell.id in wanted]
+
+
 def by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that differ only in their length, shortest first."""
     groups: dict[Cell, list[Cell]] = {}

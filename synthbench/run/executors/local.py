@@ -7,11 +7,12 @@ from itertools import chain
 from typing import ClassVar
 
 from synthbench.measure.environment import machine_id
+from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.record import Machine, Record
 from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.kernel_choices import choose_kernels
+from synthbench.run.kernel_choices import choose_kernels, needed_choices
 from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
@@ -40,6 +41,7 @@ class LocalExecutor(Executor):
         known = [machine for machine in work.machines if machine.id == own]
         runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
         runner.choices = [c for machine in known for c in machine.choices]
+        cache = cache_file(environment)
         yield runner.machine(own, environment)
         cells, hosts = [cell for _, cell in pending], runner.hosts
         if measure.ceiling and (
@@ -48,10 +50,12 @@ class LocalExecutor(Executor):
             runner.ceilings += found
             yield runner.machine(own, environment)
         seconds = measure.kernel_seconds
-        if seconds and (
-            chosen := choose_kernels(hosts, cells, runner.choices, seconds, work.observer)
-        ):
+        if seconds:
+            runner.choices += needed_choices(cells, read_choices(cache), runner.choices)
+            chosen = choose_kernels(hosts, cells, runner.choices, seconds, work.observer)
+            store_choices(cache, chosen)
             runner.choices += chosen
+        if runner.choices:
             yield runner.machine(own, environment)
         runner.settle(work.settled)
         for number, cell in pending:

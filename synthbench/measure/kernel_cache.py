@@ -1,0 +1,73 @@
+"""Kernels that were chosen before on this machine, with these versions, in the user's cache."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+import synthbench.backends
+from synthbench.measure.environment import machine_id
+from synthbench.record import KernelChoice
+
+CHOICES = TypeAdapter(list[KernelChoice])
+# What decides which kernel is the fastest, beside the machine and the code of the kernels.
+DECISIVE = ("python", "pinned_to", "cpu_quota", "versions", "variables")
+
+
+def cache_folder() -> Path:
+    """The user's folder for caches: XDG_CACHE_HOME, or ~/.cache."""
+    root = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return Path(root) / "synthbench" / "kernels"
+
+
+def cache_file(environment: dict[str, Any]) -> Path:
+    """The file for a machine and its software, as `read_environment` describes them."""
+    facts = {name: environment.get(name) for name in DECISIVE}
+    content = json.dumps(facts, sort_keys=True, default=str) + source_digest()
+    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
+    return cache_folder() / f"{machine_id(environment)}-{digest}.json"
+
+
+def source_digest(folder: Path | None = None) -> str:
+    """SHA-256 of the code of the back ends: a change of a kernel makes old choices void."""
+    folder = folder or Path(synthbench.backends.__path__[0])
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def read_choices(file: Path) -> list[KernelChoice]:
+    """The choices in a file of the cache; none where it is missing or damaged."""
+    try:
+        return CHOICES.validate_json(file.read_bytes())
+    except (OSError, ValidationError):
+        return []
+
+
+def store_choices(file: Path, choices: Iterable[KernelChoice]) -> None:
+    """Add choices to a file of the cache, in place of older ones of the same cells.
+
+    The file is replaced as a whole, so that no reader meets half of it. Where the cache cannot be
+    written, nothing happens: it only saves time.
+    """
+    known = {choice.cell.id: choice for choice in read_choices(file)}
+    known.update((choice.cell.id, choice) for choice in choices)
+    with suppress(OSError):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem)
+        try:
+            with os.fdopen(handle, "wb") as out:
+                out.write(CHOICES.dump_json(list(known.values())))
+            os.replace(name, file)
+        except BaseException:
+            os.unlink(name)
+            raise
