@@ -63,8 +63,10 @@ def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:
 
 
 def test_a_race_ends_with_its_time_but_not_before_the_least_number_of_rounds() -> None:
-    ticks = count(0.0, 10.0)
+    ticks = count(0.0, 4.0)  # at every look at the clock
     samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 15.0, lambda: next(ticks))
+    assert {len(found) for found in samples.values()} == {2 + LEAST_ROUNDS + 3}
+    samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 0.0, never)
     assert {len(found) for found in samples.values()} == {2 + LEAST_ROUNDS}
 
 

@@ -40,8 +40,7 @@ def bare_cell(cell: Cell) -> Cell:
         head_dim=spec.head_dim,
         max_len=spec.max_len,
     )
-    flat = {"model": bare, "task": "cost", "options": {}, "seed": 0, "label": "", "replica": 0}
-    return cell.model_copy(update=flat)
+    return cell.changed(model=bare, task="cost", options={}, seed=0, label="", replica=0)
 
 
 def choose_kernel(cell: dict[str, Any], seconds: float = SECONDS) -> KernelChoice | None:

@@ -123,7 +123,7 @@ class CellRunner:
         used = record.measurements.kernels
         if record.outcome != "ok":
             return record
-        content = record.cell.model_copy(update={"replica": 0}).id
+        content = record.cell.changed(replica=0).id
         before = self.used_kernels.setdefault(content, used)
         if used == before:
             return record

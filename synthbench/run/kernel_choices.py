@@ -49,9 +49,10 @@ def choose_kernels(
         return found
 
     have = {choice.cell.id for choice in known}
-    wanted = dict.fromkeys(bare_cell(cell) for cell in cells if has_choice(cell))
-    wanted = {cell: None for cell in wanted if cell.framework in hosts and cell.id not in have}
-    found = [choice for group in by_length(wanted) for choice in choose_between(group, choose)]
+    bare = (bare_cell(cell) for cell in cells if has_choice(cell) and cell.framework in hosts)
+    wanted = {cell.id: cell for cell in bare if cell.id not in have}
+    groups = by_length(wanted.values())
+    found = [choice for group in groups for choice in choose_between(group, choose)]
     if left:
         observer.note(
             f"kernels were not measured for {left} shapes, which would have taken more than "
@@ -71,10 +72,10 @@ def needed_choices(
 
 def by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
     """Cells that differ only in their length, shortest first."""
-    groups: dict[Cell, list[Cell]] = {}
+    groups: dict[str, list[Cell]] = {}
     for cell in cells:
         spec = cell.model.model_copy(update={"max_len": 1})
-        groups.setdefault(cell.model_copy(update={"seq_len": 1, "model": spec}), []).append(cell)
+        groups.setdefault(cell.changed(seq_len=1, model=spec).id, []).append(cell)
     return [sorted(group, key=lambda cell: cell.seq_len) for group in groups.values()]
 
 

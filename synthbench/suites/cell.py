@@ -60,6 +60,10 @@ class Cell(BaseModel):
             spec["kind"] = spec.pop("model")
         return cls(**content, model=ModelSpec(**spec))
 
+    def changed(self, **content: Any) -> Cell:
+        """The same cell with other fields; its id is its own (`model_copy` would keep this one)."""
+        return Cell(**{name: getattr(self, name) for name in type(self).model_fields} | content)
+
     def flat(self) -> dict[str, Any]:
         """Every field by name, with the fields of the model among them and its kind as `model`."""
         content = {name: getattr(self, name) for name in type(self).model_fields}
