@@ -7,9 +7,10 @@ measures the others once and puts the fastest in force by its name, for all of i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -25,10 +26,24 @@ class Kernel:
     def name(self) -> str:
         """The kernel in one line, different from every other of the same form."""
         both = (self.queries, "queries"), (self.logits, "logits")
-        sizes = [f"{number} {what}" for number, what in both if number]
+        sizes = [f"{_power_of_two(number)} {what}" for number, what in both if number]
         blocks = [f"at most {' and '.join(sizes)} per block"] if sizes else []
         products = [f"products by {self.products}"] if self.products else []
         return ", ".join([self.path, *blocks, *products])
+
+
+def _power_of_two(number: int) -> str:
+    """Large powers of two as such: 262144 is 2^18."""
+    exponent = number.bit_length() - 1
+    return f"2^{exponent}" if exponent > 10 and number == 1 << exponent else str(number)
+
+
+def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -> list[Any]:
+    """The sizes of blocks without those that lead to the same blocks of so many queries in all."""
+    found: dict[tuple[int, int], Mapping[str, int]] = {}
+    for size in sizes:
+        found.setdefault((min(size["queries"], queries), min(size["logits"], logits)), size)
+    return list(found.values())
 
 
 _in_force: str | None = None

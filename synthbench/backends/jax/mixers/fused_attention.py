@@ -18,7 +18,7 @@ from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
-from synthbench.backends.kernel_choice import Kernel
+from synthbench.backends.kernel_choice import Kernel, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.mixers.attention import Attention
 
@@ -50,7 +50,10 @@ def kernels(
     (B, L), H = x.shape[:2], p["value"].shape[1]
     path = SHARED_BLOCKS if is_shared(mixer) else BLOCKS
     table = "position_bias" in p or any(map(features.is_table, mixer.components))
-    found = [Kernel(path, **size) for size in blockwise.sizes(platform(), table=table)]
+    sizes = that_differ(blockwise.sizes(platform(), table=table), L, L * L)
+    if platform() == "cpu" and L <= blockwise.ALL_TOGETHER_UP_TO:
+        sizes = sizes[:1]  # all queries are one block
+    found = [Kernel(path, **size) for size in sizes]
     if cudnn_can(mixer, p, x, padding_mask):
         found.insert(0, Kernel(CUDNN))
     plain = Kernel(REFERENCE_KERNEL)

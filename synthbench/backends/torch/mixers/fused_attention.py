@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel
+from synthbench.backends.kernel_choice import Kernel, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
 from synthbench.backends.torch.mixers import blockwise
@@ -57,7 +57,8 @@ def kernels(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     found = []
     for products in libraries(x):
         path = SHARED_BLOCKS if names <= SHARED else BLOCKS
-        blocks = [Kernel(path, products, **size) for size in blockwise.sizes(x.device.type)]
+        sizes = that_differ(blockwise.sizes(x.device.type), L, B * H * L * L)
+        blocks = [Kernel(path, products, **size) for size in sizes]
         flash = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
         # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
         found += blocks + flash if products == ONEDNN else flash + blocks
