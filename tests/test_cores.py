@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -94,15 +93,14 @@ def test_a_watch_judges_what_lies_between() -> None:
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="there is no /proc/stat here")
 def test_a_process_that_is_really_busy_on_the_core_is_seen() -> None:
+    """It takes half a second of CPU time, however long that lasts; then it is not reaped yet."""
     core = sorted(os.sched_getaffinity(0))[-1]
-    burner = subprocess.Popen(
-        [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"]
+    script = (
+        f"import os, time; os.sched_setaffinity(0, [{core}])\nwhile time.process_time() < 0.5: pass"
     )
-    try:
-        time.sleep(0.3)  # until it burns
-        with CoreMonitor([core]) as watch:
-            time.sleep(0.6)
-    finally:
-        burner.kill()
-        burner.wait()
+    with CoreMonitor([core]) as watch:
+        burner = subprocess.Popen([sys.executable, "-c", script])
+        # Once reaped, its time would count as this process's own.
+        os.waitid(os.P_PID, burner.pid, os.WEXITED | os.WNOWAIT)
+    assert burner.wait() == 0
     assert any("another process was busy" in warning for warning in watch.warnings)

@@ -55,6 +55,7 @@ def verdict(low: float, high: float, margin: float = 1.03) -> str:
         (1.01, 1.02, "same"),  # significant, and smaller than the margin
         (1.031, 1.05, "faster"),
         (0.95, 0.97, "slower"),
+        (1.0295, 1.0308, "faster"),  # the ratio is above 1.03, its logarithm below 0.03
         (1.005, 1.12, "faster"),  # the ratio is 1.061
         (1.005, 1.05, "undecided"),  # the ratio is 1.027
     ],
@@ -201,11 +202,13 @@ def test_the_forecast_is_made_at_the_corrected_level() -> None:
 
 
 def test_within_the_margin_the_forecast_is_for_same_at_the_plain_level() -> None:
-    near_one = (0.015, -0.015, 0.03, -0.03)
-    found = judge([Comparison(near_one, 0.0), Comparison((0.3, 0.31, 0.29), 0.0)], 1.03)[0]
+    near_one = (0.025, -0.005, 0.04, -0.02)  # of the smaller p value, so that its factor is 2
+    found, other = judge([Comparison(near_one, 0.0), Comparison((0.3, -0.3), 0.0)], 1.03)
     assert found.verdict == "undecided"
-    room, spread = math.log(1.03), float(np.std(near_one, ddof=1))
+    assert found.p is not None and other.p is not None and found.p < other.p
+    room, spread = math.log(1.03) - 0.01, float(np.std(near_one, ddof=1))
     assert found.further == rounds_needed(room, spread, 4, 3, 0.05)
+    assert found.further != rounds_needed(room, spread, 4, 3, 0.025)
 
 
 @pytest.mark.parametrize(("alpha", "alpha_same"), [(0.05, 0.2), (0.01, 0.05)])
