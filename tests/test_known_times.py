@@ -34,7 +34,7 @@ CLOCK = Clock()
 
 @dataclass(frozen=True)
 class Turner(Faulty):
-    """Each forward pass takes SECONDS; in jax, a callback does it after the call has returned."""
+    """Each forward pass takes SECONDS; in jax, in a callback of the program."""
 
     name: ClassVar[str] = "turner"
 
