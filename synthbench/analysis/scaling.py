@@ -101,26 +101,30 @@ def crossing(
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
     else:
         kind = "falls behind" if means[0] > 0 else "never"
-    sign = -1 if kind == "falls behind" else 1
-    found = float(_last_rise(x, sign * means[None, :])[0])
+    rises = kind != "falls behind"
+    found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
     low, high = np.quantile(
-        _last_rise(x, sign * draws), [tail, 1 - tail], method="inverted_cdf"
+        _last_change(x, draws, rises), [tail, 1 - tail], method="inverted_cdf"
     )  # which does not interpolate between infinities
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
 
 
-def _last_rise(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The last x at which each row of `y` rises above 0, by linear interpolation.
+def _last_change(
+    x: NDArray[np.float64], y: NDArray[np.float64], rises: bool
+) -> NDArray[np.float64]:
+    """The last x at which each row of `y` rises above 0, or ceases to be above 0.
 
-    -inf if a row is always above 0, +inf if it is not above 0 at its end.
+    By linear interpolation. -inf if a row is so from its beginning, +inf if it is not so at its
+    end.
     """
-    rises = (y[:, :-1] <= 0) & (y[:, 1:] > 0)
-    last = rises.shape[1] - 1 - np.argmax(rises[:, ::-1], axis=1)
+    wanted = (y > 0) == rises
+    changes = ~wanted[:, :-1] & wanted[:, 1:]
+    last = changes.shape[1] - 1 - np.argmax(changes[:, ::-1], axis=1)
     rows = np.arange(len(y))
     before, after = y[rows, last], y[rows, last + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(after != before, -before / (after - before), 0.0)
-    found = np.where(rises.any(axis=1), x[last] + share * (x[last + 1] - x[last]), -math.inf)
-    return np.where(y[:, -1] > 0, found, math.inf)
+    found = np.where(changes.any(axis=1), x[last] + share * (x[last + 1] - x[last]), -math.inf)
+    return np.where(wanted[:, -1], found, math.inf)
