@@ -28,6 +28,7 @@ NO_CELL = "no cell"  # the run has no such cell
 # The fields that a table shows in its rows and columns. Any other field in which cells differ
 # becomes part of their setting.
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
+_BY_FRAMEWORK = ("compile",)  # may differ between frameworks without being a setting
 _BY_LENGTH = ("max_len",)  # may differ between lengths without being a setting
 _BY_VARIANT = ("heads", "head_dim")  # may differ between variants without being a setting
 
@@ -68,21 +69,23 @@ class Grid:
 
     @cached_property
     def setting_fields(self) -> list[str]:
-        """Fields, other than those in `Key`, in which the cells of one framework differ.
+        """Fields, other than those in `Key`, in which cells differ.
 
         Frameworks may differ in `compile`; tables that compare them say so. A field counts even if
         the run is unfinished and no two cells differ in this field alone: an eager cell of one
-        variant must not be compared with a compiled cell of another.
+        variant must not be compared with a compiled cell of another, nor float32 in torch with
+        bfloat16 in jax.
         """
         fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
         values: dict[tuple[Any, ...], set[Any]] = {}
         for cell in self._cells.values():
             content = cell.flat()
             for name in fields:
+                framework = cell.framework if name in _BY_FRAMEWORK else None
                 length = cell.seq_len if name in _BY_LENGTH else None
                 variant = cell.variant if name in _BY_VARIANT else None
                 label = cell.label if name in MODEL_FIELDS else None
-                group = (name, cell.framework, length, variant, label)
+                group = (name, framework, length, variant, label)
                 values.setdefault(group, set()).add(_hashable(content[name]))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]
