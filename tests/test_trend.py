@@ -167,3 +167,9 @@ def test_samples_are_stable_below_five_percent_or_one_percent_significance() -> 
     assert not is_stable([1 + 0.053 * i / 19 for i in range(20)])
     assert is_stable(ordered_with(4))
     assert not is_stable(ordered_with(3))
+
+
+def test_closeness_and_drift_are_relative_to_the_median() -> None:
+    assert not is_warm([1.0, 1.0, 1.0, 1.0201])  # 2% of the median are 0.0200, of the mean 0.0201
+    rising = [1 + 0.06 * i / 19 for i in range(20)]
+    assert has_trend([*rising[:10], 9.0, *rising[11:]], STABLE_Z, 0.05)  # 6% of 1.03, 4% of 1.43
