@@ -101,13 +101,15 @@ def _check(runs: list[Path], results: Path | None) -> None:
     from synthbench.report.text.files import check, check_paper
 
     problems = [problem for folder in runs for problem in check(folder)]
-    if results is not None:
-        problems += check_paper(results)
-    for problem in problems:
+    of_paper = [] if results is None else check_paper(results)
+    commands = ["`synthbench tables`"] * bool(problems)
+    commands += ["`synthbench tables --paper`"] * bool(of_paper)
+    for problem in (*problems, *of_paper):
         typer.echo(problem)
-    if problems:
+    if commands:
         complain(
-            f"{len(problems)} files do not match the records; `synthbench tables` writes them again"
+            f"{len(problems) + len(of_paper)} files do not match the records; write them again "
+            f"with {' and '.join(commands)}"
         )
         raise typer.Exit(1)
     typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) > 1)} match the records")
