@@ -248,8 +248,9 @@ def test_a_comparison_pairs_the_rounds_that_both_have() -> None:
     assert found.within == pytest.approx(ERROR * math.sqrt((1 + 2) / 2), rel=1e-6)
     by_memory = Grid(rounds, ["V", "R"]).compare(key("R"), key(), "V", cost="peak_bytes")
     assert by_memory == (pytest.approx((math.log(4), math.log(0.5))), 0.0)
+    rounds += [record(at(), 8.0, round=4), record(at("R"), 0.5, round=4)]
     ratio = Grid(rounds, ["V", "R"]).speed_ratio(key("R"), key(), "V")
-    assert ratio == pytest.approx(math.sqrt(2 * 6))
+    assert ratio == pytest.approx((2 * 6 * 16) ** (1 / 3))
 
 
 def test_a_comparison_without_numbers_says_whose_are_missing() -> None:

@@ -32,7 +32,7 @@ def resamples(n: int) -> np.ndarray:
     return np.array(list(itertools.product(range(n), repeat=n)))
 
 
-@pytest.mark.parametrize("confidence", [0.95, 0.8, 0.5])
+@pytest.mark.parametrize("confidence", [0.95, 0.8, 0.5, 0.38])
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 def test_the_interval_of_a_median_is_that_of_every_possible_resample(
     n: int, confidence: float
@@ -104,6 +104,11 @@ def test_intervals_lie_within_the_samples_and_hold_the_median(samples: list[floa
     for found in by_both(samples):
         assert min(samples) <= found.low <= found.median <= found.high <= max(samples)
         assert found.median == np.median(samples)
+    for confidence in (0.01, 0.2):
+        found = median_interval(samples, confidence)
+        assert found.low <= found.median <= found.high
+        found = ratio_interval(samples, samples[::-1], confidence)
+        assert found.low <= found.median <= found.high
 
 
 @quick

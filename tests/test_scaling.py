@@ -72,9 +72,8 @@ def test_the_crossing_of_two_power_laws_is_recovered() -> None:
 
 
 def test_the_order_of_lengths_changes_nothing() -> None:
-    forth = crossing(LENGTHS, exact([of_laws(n) for n in LENGTHS], 0.1))
-    back = crossing(LENGTHS[::-1], exact([of_laws(n) for n in LENGTHS[::-1]], 0.1))
-    assert forth == back
+    estimates = [Estimate(of_laws(n), 0.1 * i, i, 3) for i, n in enumerate(LENGTHS, start=1)]
+    assert crossing(LENGTHS, estimates) == crossing(LENGTHS[::-1], estimates[::-1])
 
 
 def test_the_interval_of_a_crossing_covers_it() -> None:
