@@ -1,4 +1,4 @@
-"""Fused forms in PyTorch where the numbers are extreme: wide logits, faint weights, full padding."""
+"""Fused forms in PyTorch with extreme numbers: wide logits, faint weights, full padding."""
 
 from __future__ import annotations
 
