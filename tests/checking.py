@@ -7,9 +7,11 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from synthbench.backends.base import BACKENDS, Backend
+from synthbench.errors import FrameworkMissingError
 from synthbench.record import Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.child import _perform
+from synthbench.run.host_client import HostDiedError
 from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import classify_exception
 from synthbench.run.progress import Silent
@@ -27,9 +29,12 @@ class CheckingHost:
         self.backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
         self.jobs: list[Job] = []
         self.replies: dict[str, Reply] = {}  # kind -> what to reply without doing it
+        self.dies_in = ""  # the kind of job in which it dies for good
 
     def run(self, job: Job) -> Reply:
         self.jobs.append(job)
+        if job.kind == self.dies_in:
+            raise HostDiedError("its host process ended")
         if job.kind == "cell":
             measured = {"measurements": {"parity": job.content["parity"]}}
             return Reply("ok", TIMED, measured, facts=FINISHED)
@@ -42,6 +47,12 @@ class CheckingHost:
             outcome, reason = classify_exception(error)
             return Reply(outcome, reason, facts=FINISHED)
         return Reply("ok", "", result, facts=FINISHED)
+
+    def start(self) -> None:
+        raise FrameworkMissingError(f"{self.backend.name} is gone")
+
+    def stop(self) -> None:
+        """End nothing."""
 
     def kinds(self) -> list[str]:
         return [job.kind for job in self.jobs]

@@ -77,10 +77,10 @@ def own_length_of(record: Any) -> OwnLength:
 @pytest.mark.parametrize(
     ("cls", "framework", "mode", "reason"),
     [
-        (Longer, "torch", "forward", "forward error 0.03125 "),
-        (Longer, "torch", "train", "forward error 0.03125 "),
-        (Longer, "jax", "forward", "forward error 0.03125 "),
-        (Longer, "jax", "train", "forward error 0.03125 "),
+        (Longer, "torch", "forward", "forward error 0.03"),
+        (Longer, "torch", "train", "forward error 0.03"),
+        (Longer, "jax", "forward", "forward error 0.03"),
+        (Longer, "jax", "train", "forward error 0.03"),
         (LongerBackward, "torch", "train", "gradient error 0."),
         (LongerShape, "torch", "forward", "forward error inf"),
         (LongerShape, "torch", "train", "gives an output of shape (1, 24, 1)"),
@@ -139,6 +139,14 @@ def test_a_check_that_does_not_end_leaves_the_cell_alone(outcome: Any) -> None:
         assert found.reason == (f"not checked at its own length: {outcome}: too long or too large")
     assert host.kinds() == ["parity", "own_length", "cell", "cell"]
     assert host.jobs[1].limits.timeout_seconds <= 30
+
+
+def test_a_framework_that_is_lost_in_the_check_measures_no_more_cells() -> None:
+    runner, host = checking_runner("torch")
+    host.dies_in = "own_length"
+    assert runner.measure_cell(tiny_cell("V", "torch", "forward"), 0, "here") is None
+    assert runner.missing == {"torch": "torch is gone"}
+    assert host.kinds() == ["parity", "own_length"]
 
 
 def test_a_mixer_without_a_reference_has_nothing_to_compare_with() -> None:

@@ -63,7 +63,8 @@ class OwnBackward(Detached):
                 x, weight = context.saved_tensors
                 return dy * weight, (dy * x).sum((0, 1)) / 2
 
-        return lambda p, x, padding_mask, causal: Product.apply(x, p["weight"])
+        apply: Any = Product.apply
+        return lambda p, x, padding_mask, causal: apply(x, p["weight"])
 
     def jax(self, sizes: Sizes) -> Any:
         import jax

@@ -111,6 +111,8 @@ class CellRunner:
         checked = self.parity_of(cell) if self.measure.parity else None
         if isinstance(checked, Parity):
             checked = self.own_lengths.check(cell, checked, self.ask, self.limits())
+            if cell.framework not in self.hosts:  # its host died and could not be restarted
+                return Reply("crashed", self.missing[cell.framework])
         if isinstance(checked, Reply):
             return checked
         ceiling = ceiling_for(cell, self.ceilings)

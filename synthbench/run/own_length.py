@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from synthbench.measure.own_length import not_checked
 from synthbench.record import Measurements, OwnLength, Parity
@@ -23,7 +24,7 @@ class OwnLengthChecks:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self.known: dict[str, tuple[OwnLength, Reply | None]] = {}
+        self.known: dict[str, tuple[OwnLength, dict[str, Any]]] = {}
 
     def check(
         self, cell: Cell, parity: Parity, ask: Callable[[str, Job], Reply], limits: Limits
@@ -34,30 +35,34 @@ class OwnLengthChecks:
         will show what is wrong.
         """
         key = own_length_key(cell)
-        if key not in self.known:
+        new = key not in self.known
+        if new:
             self.known[key] = self._ask(cell, parity, ask, limits)
-        found, reply = self.known[key]
-        if found.passed is not False:
-            return parity.model_copy(update={"own_length": found})
-        failed = parity.model_copy(update={"own_length": found, "passed": False})
-        reason = failure(cell, failed)
-        self.observer.parity_checked(cell, failed, reason)
-        measured = Measurements(parity=failed).model_dump(mode="json")
-        facts = reply.facts if reply else {}
+        found, facts = self.known[key]
+        checked = parity.model_copy(update={"own_length": found})
+        reason = ""
+        if found.passed is False:
+            checked = checked.model_copy(update={"passed": False})
+            reason = failure(checked)
+        if new:
+            self.observer.parity_checked(cell, checked, reason)
+        if not reason:
+            return checked
+        measured = Measurements(parity=checked).model_dump(mode="json")
         return Reply("quarantined", reason, {"measurements": measured}, facts=facts)
 
     def _ask(
         self, cell: Cell, parity: Parity, ask: Callable[[str, Job], Reply], limits: Limits
-    ) -> tuple[OwnLength, Reply | None]:
+    ) -> tuple[OwnLength, dict[str, Any]]:
         if parity.forward is None:
-            return not_checked(cell, "the mixer gives no reference"), None
+            return not_checked(cell, "the mixer gives no reference"), {}
         limits = replace(limits, timeout_seconds=min(limits.timeout_seconds, TIMEOUT_SECONDS))
         reply = ask(
             cell.framework, Job("own_length", {"cell": cell.model_dump(mode="json")}, limits)
         )
         if reply.outcome != "ok":
-            return not_checked(cell, f"{reply.outcome}: {reply.reason}"), reply
-        return OwnLength.model_validate(reply.result), reply
+            return not_checked(cell, f"{reply.outcome}: {reply.reason}"), reply.facts
+        return OwnLength.model_validate(reply.result), reply.facts
 
 
 def own_length_key(cell: Cell) -> str:
@@ -66,7 +71,7 @@ def own_length_key(cell: Cell) -> str:
     return json.dumps(content, sort_keys=True)
 
 
-def failure(cell: Cell, parity: Parity) -> str:
+def failure(parity: Parity) -> str:
     """Why a cell is quarantined whose check at its own length failed."""
     found = parity.own_length
     assert found is not None

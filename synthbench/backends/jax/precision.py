@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import jax
-import jaxlib
 
 from synthbench.backends.base import Setting
 from synthbench.backends.jax.private_api import platform_version
@@ -52,6 +51,6 @@ def compiler_options(setting: Setting) -> dict[str, bool | int] | None:
         "xla_backend_optimization_level": 0,
         "xla_llvm_disable_expensive_passes": True,
     }
-    if jaxlib.__version__.startswith("0.10."):  # other versions do not know it
+    if jax.__version__.startswith("0.10."):  # other versions do not know it
         quick["xla_cpu_use_fusion_emitters"] = False
     return quick
