@@ -163,6 +163,9 @@ def test_what_ends_well_is_measured(
     assert min(measured.timing.samples) > (0.01 if variant == "sleeper" else 0)
     assert measured.parity is not None
     assert measured.parity.passed
+    own = measured.parity.own_length
+    assert own is not None
+    assert (own.seq_len, own.against, own.passed) == (8, "numpy", True), own.reason
     assert record.id == record.cell.id
 
 
