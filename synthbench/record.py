@@ -83,7 +83,7 @@ class OwnLength(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     seq_len: PositiveInt
-    against: str = ""  # "numpy" or "reference form"; empty: not checked
+    against: str = ""  # "numpy", "reference form", which for the gradients; empty: not checked
     forward: Error | None = None
     gradient: Error | None = None  # None for a forward cell
     passed: bool | None = None  # None: not checked

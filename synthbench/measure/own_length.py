@@ -36,12 +36,14 @@ from synthbench.models.training import cross_entropy
 from synthbench.record import OwnLength
 from synthbench.suites.cell import Cell, model_of
 
-NUMPY_SECONDS = 0.3  # that the NumPy reference may take
+NUMPY_SECONDS = 0.3  # that the NumPy reference may take for the outputs, or for the gradients
+GRADIENT_EVALUATIONS = 3  # of the reference: the outputs, and a central difference
 # Of NumPy in float64 on one core: products, and the passes over logits of a softmax.
 NUMPY_FLOPS_PER_SECOND = 2e10
 NUMPY_SECONDS_PER_LOGIT = 2e-8
 LOGIT_COPIES = 6  # float64 arrays of logits that a reference holds at a time
 PARAMETER_COPIES = 4  # start values, in float64, moved, and the direction
+AMPLE = 10  # times the needed memory: no prediction is made
 
 
 def check_own_length(backend: Backend, cell: Cell, available: int | None = None) -> OwnLength:
@@ -53,37 +55,58 @@ def check_own_length(backend: Backend, cell: Cell, available: int | None = None)
     model = model_of(cell)
     if not has_reference(model):
         return not_checked(cell, "the mixer gives no reference")
-    seconds, against = numpy_seconds(model, cell), "numpy"
-    if seconds > NUMPY_SECONDS:
-        against = "reference form"
-        if backend.form_of(model.mixer, cell.form) != "fused":
-            return not_checked(
-                cell,
-                f"NumPy would need about {seconds:.1f} s, and there is no second form to compare "
-                "with",
-            )
+    seconds = numpy_seconds(model, cell)
+    has_two_forms = backend.form_of(model.mixer, cell.form) == "fused"
+
+    def reference_for(evaluations: int) -> str | None:
+        if evaluations * seconds <= NUMPY_SECONDS:
+            return "numpy"
+        return "reference form" if has_two_forms else None
+
+    too_slow = (
+        f"NumPy would need about {seconds:.1f} s for the outputs, and there is no second form to "
+        "compare with"
+    )
+    outputs, gradients, reason = reference_for(1), None, ""
+    if outputs is None:
+        return not_checked(cell, too_slow)
+    against = outputs
+    if cell.mode == "train":
+        gradients = reference_for(GRADIENT_EVALUATIONS)
+        if gradients is None:
+            reason = f"gradients not checked at its own length: {too_slow}"
+        elif gradients != outputs:
+            against += f", gradients: {gradients}"
     batch = random_batch(model, 1, cell.seq_len, cell.seed)
-    needed = bytes_needed(backend, model, cell, batch, against)
-    if available is not None and needed > available:
-        return not_checked(
-            cell, f"needs {needed / 1e6:,.0f} MB, with {available / 1e6:,.0f} MB available"
-        )
+    if available is not None:
+        needed = bytes_needed(backend, model, cell, batch, available)
+        if needed > available:
+            megabytes = f"{needed / 1e6:,.0f} MB, with {available / 1e6:,.0f} MB available"
+            return not_checked(cell, f"needs {megabytes}")
     start = start_values(model.parameters(), cell.seed)
     # torch.compile would take longer than the cell; XLA has an option for that.
     compile = "eager" if cell.framework == "torch" else cell.compile
     setting = replace(setting_of(cell), compile=compile, quick=True)
     run = _Run(backend, model, start, batch, setting)
     try:
-        forward, gradient = run.errors(against, train=cell.mode == "train")
+        forward, gradient = run.errors(outputs, gradients)
     except (ShapeError, UnsupportedError):
         raise
-    except SynthbenchError as error:  # an output of a wrong shape or type
+    except SynthbenchError as error:
+        if error.__cause__ is not None:  # the mixer raised something, as the cell will
+            raise
+        # an output of a wrong shape or type
         return OwnLength(seq_len=cell.seq_len, against=against, passed=False, reason=str(error))
     passed = forward <= FORWARD_TOLERANCE[cell.dtype]  # `not >` would let a NaN pass
     if gradient is not None:
         passed = passed and gradient <= GRADIENT_TOLERANCE[cell.dtype]
     return OwnLength(
-        seq_len=cell.seq_len, against=against, forward=forward, gradient=gradient, passed=passed
+        seq_len=cell.seq_len,
+        against=against,
+        forward=forward,
+        gradient=gradient,
+        passed=passed,
+        reason=reason if passed else "",
     )
 
 
@@ -95,14 +118,13 @@ def not_checked(cell: Cell, reason: str) -> OwnLength:
 def numpy_seconds(model: Model, cell: Cell) -> float:
     """About how long NumPy takes for one sequence; a mixer without a formula counts as attention.
 
-    Three times as long for a train cell: the central difference evaluates the model twice more.
+    The central difference of the gradients evaluates the model twice more.
     """
     L, d = cell.seq_len, model.sizes.d_model
     flops = model.flops(batch=1, seq_len=L)
     if flops is None:
         flops = model.layers * (8 * L * d**2 + 4 * L**2 * d) + 2 * L * d * model.classes
-    once = flops / NUMPY_FLOPS_PER_SECOND + logits(model, cell) * NUMPY_SECONDS_PER_LOGIT
-    return once * (3 if cell.mode == "train" else 1)
+    return flops / NUMPY_FLOPS_PER_SECOND + logits(model, cell) * NUMPY_SECONDS_PER_LOGIT
 
 
 def logits(model: Model, cell: Cell) -> int:
@@ -112,18 +134,23 @@ def logits(model: Model, cell: Cell) -> int:
     return components * stacks * model.layers * model.sizes.heads * cell.seq_len**2
 
 
-def bytes_needed(backend: Backend, model: Model, cell: Cell, batch: Batch, against: str) -> int:
-    """A prediction of the memory of the check: the step, and what it is compared with."""
-    alone = cell.model_copy(update={"batch": 1})
+def bytes_needed(backend: Backend, model: Model, cell: Cell, batch: Batch, available: int) -> int:
+    """A prediction of the memory of the check: what NumPy needs, or both forms if that is more.
+
+    The forms are predicted only where memory may be short, since that takes time.
+    """
     parameters = sum(p.size for p in model.parameters().values())
-    needed = predict(backend, model, alone, batch).peak_bytes + 4 * parameters
-    if against == "numpy":
-        one_layer = logits(model, cell) // (model.layers * max(1, len(model.stacks)))
-        outputs = cell.seq_len * (model.classes + model.feed_forward + 8 * model.sizes.d_model)
-        values = PARAMETER_COPIES * parameters + LOGIT_COPIES * one_layer + 3 * outputs
-        return needed + 8 * values
-    other = alone.model_copy(update={"form": "reference"})
-    return needed + predict(backend, model, other, batch).peak_bytes
+    one_layer = logits(model, cell) // (model.layers * max(1, len(model.stacks)))
+    outputs = cell.seq_len * (model.classes + model.feed_forward + 8 * model.sizes.d_model)
+    values = PARAMETER_COPIES * parameters + LOGIT_COPIES * one_layer + 3 * outputs
+    needed = 8 * values
+    if AMPLE * model.layers * needed < available:
+        return needed
+    forms = [
+        cell.model_copy(update={"batch": 1, "form": form}) for form in (cell.form, "reference")
+    ]
+    plans = [predict(backend, model, each, batch) for each in forms]
+    return max(needed, sum(plan.peak_bytes for plan in plans))
 
 
 @dataclass(frozen=True)
@@ -142,22 +169,21 @@ class _Run:
         setting = replace(self.setting, **changes)  # type: ignore[arg-type]
         return self.backend.outputs(self.model, self.start, setting, self.batch)
 
-    def errors(self, against: str, *, train: bool) -> tuple[float, float | None]:
-        """(forward, gradient) errors; the gradient's is None for a forward cell."""
+    def errors(self, outputs: str, gradients: str | None) -> tuple[float, float | None]:
+        """(forward, gradient) errors against what each names; None: gradients are not compared."""
         dtype = self.setting.dtype
         low = dtype in LOW_PRECISION
         wide = "float32" if low else dtype
-        if not train:
-            got = self.outputs()
-            if against == "numpy":
-                return relative_error(got, self.numpy()), None
-            return relative_error(got, self.outputs(form="reference", dtype=wide)), None
+        if gradients is None:
+            want = self.outputs(form="reference", dtype=wide) if outputs != "numpy" else None
+            return relative_error(self.outputs(), self.numpy() if want is None else want), None
         found = self.gradients()
-        if against != "numpy":
-            want = self.gradients(form="reference", dtype=wide)
+        if gradients != "numpy":
+            plain = self.gradients(form="reference", dtype=wide)
             compare = whole_difference if low else gradient_difference
-            gradient = compare(found.gradients, want.gradients)
-            return relative_error(found.outputs, want.outputs), gradient
+            gradient = compare(found.gradients, plain.gradients)
+            want = self.numpy() if outputs == "numpy" else plain.outputs
+            return relative_error(found.outputs, want), gradient
         forward = relative_error(found.outputs, self.numpy())
         if not low:
             return forward, direction_error(self.model, self.start, self.batch, found)
