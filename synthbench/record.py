@@ -77,6 +77,19 @@ class PredictedMemory(BaseModel):
     """Memory that was available; None: not checked, the cell runs in any case."""
 
 
+class OwnLength(BaseModel):
+    """The second parity check: at the length and width of the cell, with a batch of one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seq_len: PositiveInt
+    against: str = ""  # "numpy", "reference form", which for the gradients; empty: not checked
+    forward: Error | None = None
+    gradient: Error | None = None  # None for a forward cell
+    passed: bool | None = None  # None: not checked
+    reason: str = ""  # why it was not checked, or why it failed
+
+
 class Parity(BaseModel):
     """Largest errors relative to the largest value, on a small input, against `against`."""
 
@@ -88,7 +101,8 @@ class Parity(BaseModel):
     tolerance: Error
     gradient_tolerance: Error | None = None
     kernels: list[str] = []  # that were checked
-    passed: bool
+    passed: bool  # of all checks
+    own_length: OwnLength | None = None  # None in older records, and where the small check failed
 
 
 class Measurements(BaseModel):

@@ -165,6 +165,12 @@ def test_what_ends_well_is_measured(
     assert min(measured.timing.samples) > (SLEEP if variant == "sleeper" else 0)
     assert measured.parity is not None
     assert measured.parity.passed
+    own = measured.parity.own_length
+    assert own is not None
+    if variant == "V":
+        assert (own.seq_len, own.against, own.passed) == (8, "numpy", True), own.reason
+    else:
+        assert own.reason == "not checked at its own length: the mixer gives no reference"
     assert record.id == record.cell.id
 
 

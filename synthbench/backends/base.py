@@ -23,6 +23,7 @@ class Setting:
     device: str = "cpu"  # cpu, cuda, cuda:N
     form: str = "auto"  # auto, fused, reference
     compile: str = "compiled"  # eager, compiled
+    quick: bool = False  # XLA compiles in less time, to slower code: for a check, not for timing
 
 
 @dataclass(frozen=True)
@@ -159,6 +160,9 @@ class Backend(Protocol):
 
         None if only the compiled program can say it.
         """
+
+    def form_of(self, mixer: Mixer, form: str) -> str | None:
+        """The form that is built for `form`; None for a plug-in's own code."""
 
     def numerics(self) -> dict[str, Any]:
         """Threads, matmul precision and TF32 as cells use them, and what the build supports."""

@@ -15,6 +15,7 @@ from synthbench.record import Ceiling, Measurements, Outcome, Parity, Record
 from synthbench.run.ceilings import ceiling_for
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
+from synthbench.run.own_length import OwnLengthChecks
 from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import device_kind
@@ -48,6 +49,7 @@ class CellRunner:
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
         self.ceilings: list[Ceiling] = []
         self.parities: dict[str, Parity | Reply] = {}
+        self.own_lengths = OwnLengthChecks(observer)
         self.settled: dict[str, Record] = {}
 
     def start(self, frameworks: Iterable[str]) -> None:
@@ -107,6 +109,10 @@ class CellRunner:
             reason = f"as in round {earlier.round}: {earlier.reason}"
             return Reply(earlier.outcome, reason, measured, facts=earlier.host)
         checked = self.parity_of(cell) if self.measure.parity else None
+        if isinstance(checked, Parity):
+            checked = self.own_lengths.check(cell, checked, self.ask, self.limits())
+            if cell.framework not in self.hosts:  # its host died and could not be restarted
+                return Reply("crashed", self.missing[cell.framework])
         if isinstance(checked, Reply):
             return checked
         ceiling = ceiling_for(cell, self.ceilings)

@@ -130,6 +130,11 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             asked = Cell.model_validate(content["cell"])
             found = task_of(asked).check_parity(backend, asked)
             return found.model_dump(mode="json"), []
+        case "own_length":
+            asked = Cell.model_validate(content["cell"])
+            available = available_memory_for(backend, asked, stages.facts.get("memory_limit"))
+            checked = task_of(asked).check_own_length(backend, asked, available)
+            return checked.model_dump(mode="json"), []
         case "devices":
             if content["require"] is not None:
                 backend.require_device(content["require"])

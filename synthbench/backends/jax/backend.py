@@ -16,7 +16,7 @@ from synthbench.backends.jax.microbenchmarks import copy, matrix_product, smalle
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
 from synthbench.backends.jax.placement import cuda_devices, find_device
-from synthbench.backends.jax.precision import full_precision, numerics
+from synthbench.backends.jax.precision import compiler_options, full_precision, numerics
 from synthbench.backends.jax.step import JaxStep
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
@@ -25,9 +25,9 @@ from synthbench.models.model import Model
 from synthbench.models.outputs import require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
-    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train", "version",
+    "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_product",
+    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
+    "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "jax"
@@ -157,7 +157,7 @@ def gradients(
         inputs, targets, mask = to_device(batch, setting)
         graph, trained, constants = split(module)
 
-        @jax.jit
+        @partial(jax.jit, compiler_options=compiler_options(setting))
         def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
             def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)

@@ -13,7 +13,7 @@ from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import named_parameters, split
-from synthbench.backends.jax.precision import full_precision
+from synthbench.backends.jax.precision import compiler_options, full_precision
 from synthbench.errors import UnsupportedError
 from synthbench.models.training import ADAM
 
@@ -56,7 +56,11 @@ class JaxStep:
 
         self.function = program(module, self.train)
         self.reference = reference
-        self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
+        self.program = jax.jit(
+            self.function,
+            donate_argnums=(0, 1) if self.train else (),
+            compiler_options=compiler_options(setting),
+        )
         self.executable: Any = None
 
     def named_values(self) -> dict[str, Any]:

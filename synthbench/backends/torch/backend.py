@@ -22,9 +22,9 @@ from synthbench.models.model import Model
 from synthbench.models.outputs import require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_product", "name",
-    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train", "version",
+    "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_product",
+    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
+    "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "torch"
