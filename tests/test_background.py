@@ -125,6 +125,10 @@ def test_who_is_runnable_and_what_children_used(tmp_path: Path) -> None:
     assert both.runnable == 2
     used = 1200 / os.sysconf("SC_CLK_TCK")
     assert both.cpu_seconds - alone.cpu_seconds >= used - 1e-9
+    (tmp_path / f"{child}/cmdline").write_bytes(
+        b"python\0/x/torch/_inductor/compile_worker/__main__"
+    )
+    assert read_activity(tmp_path).runnable == 1, "compilers of the framework are not counted"
 
 
 def test_a_real_thread_is_seen() -> None:

@@ -24,9 +24,9 @@ FIRST = np.array([0.5, -4.0, 0.0])
 def test_rounding_errors_are_allowed_relative_to_the_largest_value(dtype: str) -> None:
     allowed = 4.0 * TOLERANCES * FORWARD_TOLERANCE[dtype]
     require_same(FIRST, FIRST.copy(), dtype, "it")
-    require_same(FIRST, FIRST + [0, 0, 0.99 * allowed], dtype, "it")
+    require_same(FIRST, np.add(FIRST, [0, 0, 0.99 * allowed]), dtype, "it")
     with pytest.raises(ImplausibleError, match="it differs by"):
-        require_same(FIRST, FIRST + [0, 0, 1.01 * allowed], dtype, "it")
+        require_same(FIRST, np.add(FIRST, [0, 0, 1.01 * allowed]), dtype, "it")
 
 
 @pytest.mark.parametrize(

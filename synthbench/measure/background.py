@@ -24,6 +24,8 @@ SPINS_FOREVER = {  # by the user's own setting: nothing can be concluded from bu
     "GOMP_SPINCOUNT": ("infinite", "infinity"),
     "KMP_BLOCKTIME": ("infinite",),
 }
+# torch.compile starts its pool of compilers beside the first compilation, whatever steps do later.
+COMPILERS = b"torch/_inductor/compile_worker/"
 LOOK_SECONDS = 0.0005  # between two looks
 QUIET_LOOKS = 2  # in a row, until nothing is left
 QUIET_SECONDS = 0.0001  # CPU seconds between two looks, at most: the process's own bookkeeping
@@ -124,7 +126,7 @@ def _ticks(path: Path) -> int:
 
 
 def _descendants(process: int, proc: Path) -> list[int]:
-    """The child processes of a process, and theirs; empty where the system does not list them."""
+    """The child processes of a process, and theirs, without COMPILERS; as the system lists them."""
     found: list[int] = []
     for path in (proc / str(process)).glob("task/*/children"):
         try:
@@ -132,5 +134,14 @@ def _descendants(process: int, proc: Path) -> list[int]:
         except OSError:
             continue
         for child in children:
-            found += [child, *_descendants(child, proc)]
+            if not _is_compiler(child, proc):
+                found += [child, *_descendants(child, proc)]
     return found
+
+
+def _is_compiler(process: int, proc: Path) -> bool:
+    """Whether a process belongs to the framework's own COMPILERS."""
+    try:
+        return COMPILERS in (proc / str(process) / "cmdline").read_bytes()
+    except OSError:
+        return False
