@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from synthbench.measure import background
 from synthbench.measure.background import (
     LONGEST_SECONDS,
     LOOK_SECONDS,
@@ -41,7 +41,7 @@ class Process:
         assert seconds == LOOK_SECONDS
         self.now += seconds
 
-    def require_idle(self, cores: int = 2, **environment: str) -> float:
+    def require_idle(self, cores: int = 2, environment: Mapping[str, str] = {}) -> float:
         return require_idle(
             self.read, cores=cores, wait=self.wait, clock=lambda: self.now, environment=environment
         )
@@ -92,9 +92,9 @@ def test_waiting_ends() -> None:
 )
 def test_threads_that_are_told_to_spin_forever_prove_nothing(name: str, value: str) -> None:
     busy = [(0.01, 1)] * 20
-    assert Process(busy).require_idle(**{name: value}) > 0.1
+    assert Process(busy).require_idle(environment={name: value}) > 0.1
     with pytest.raises(ImplausibleError):
-        Process(busy).require_idle(**{name: "1"})
+        Process(busy).require_idle(environment={name: "1"})
 
 
 def test_intels_runtime_may_spin_longer(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_who_is_runnable_and_what_children_used(tmp_path: Path) -> None:
     both = read_activity(tmp_path)
     assert both.runnable == 2
     used = 1200 / os.sysconf("SC_CLK_TCK")
-    assert both.cpu_seconds - alone.cpu_seconds >= used - 1e-9
+    assert both.cpu_seconds - alone.cpu_seconds > 0.9 * used
     (tmp_path / f"{child}/cmdline").write_bytes(
         b"python\0/x/torch/_inductor/compile_worker/__main__"
     )
@@ -144,7 +144,7 @@ def test_a_real_thread_is_seen() -> None:
     thread.start()
     try:
         while read_activity().cpu_seconds - before < 0.05:
-            background.time.sleep(0.001)
+            time.sleep(0.001)
     finally:
         stop.set()
         thread.join()

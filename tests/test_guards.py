@@ -19,7 +19,9 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.record import Measurements
+from synthbench.run import cell_runner
 from synthbench.run.extensions import load_plugin
+from synthbench.run.job import Reply
 from synthbench.run.outcome import classify_exception
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
@@ -71,7 +73,7 @@ OUTPUTS = {
 @pytest.mark.parametrize("kind", OUTPUTS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_an_output_that_is_none_is_quarantined(framework: str, mode: str, kind: str) -> None:
+def test_a_wrong_output_is_quarantined(framework: str, mode: str, kind: str) -> None:
     with pytest.raises(WrongOutputError, match=rf"in {framework} gives an .*{OUTPUTS[kind]}") as e:
         measure(f"wrong(kind={kind})", framework, mode)
     assert classify_exception(e.value)[0] == "quarantined"
@@ -83,6 +85,26 @@ def test_the_output_of_a_mixer_inside_a_model_is_checked(framework: str, kind: s
     """The sum with the residual would hide both: it is wider, or broadcast."""
     with pytest.raises(WrongOutputError, match=OUTPUTS[kind]):
         measure(f"wrong(kind={kind})", framework, "forward", model="encoder", vocabulary=11)
+
+
+def test_a_compiled_model_is_checked_before_it_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    torch_step = importlib.import_module("synthbench.backends.torch.step")
+    monkeypatch.setattr(torch_step, "compiled", lambda module: pytest.fail("was compiled"))
+    changes = {"model": "encoder", "vocabulary": 11, "compile": "compiled"}
+    with pytest.raises(WrongOutputError, match=OUTPUTS["wide"]):
+        measure("wrong(kind=wide)", "torch", "train", **changes)
+
+
+def test_a_wrong_output_found_by_the_parity_check_has_the_same_outcome_and_reason() -> None:
+    reply = cell_runner._failed(
+        None, Reply("quarantined", "wrong in torch gives an output of None")
+    )
+    assert (reply.outcome, reply.reason) == (
+        "quarantined",
+        "wrong in torch gives an output of None",
+    )
 
 
 def test_an_output_on_another_device_is_quarantined() -> None:

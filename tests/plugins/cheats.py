@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -32,7 +33,7 @@ class Wrong(Faulty):
         import torch
 
         def of(x: Any) -> Any:
-            return {
+            outputs: dict[str, Callable[[], Any]] = {
                 "nothing": lambda: None,
                 "text": lambda: "output",
                 "nan": lambda: x * float("nan"),
@@ -46,7 +47,8 @@ class Wrong(Faulty):
                 "flat": lambda: x[:, :, 0],
                 "short": lambda: x[:, :1],
                 "device": lambda: x.to("meta"),
-            }[self.kind]()
+            }
+            return outputs[self.kind]()
 
         return lambda p, x, padding_mask, causal: of(x)
 
@@ -54,7 +56,7 @@ class Wrong(Faulty):
         import jax.numpy as jnp
 
         def of(x: Any) -> Any:
-            return {
+            outputs: dict[str, Callable[[], Any]] = {
                 "nothing": lambda: None,
                 "text": lambda: "output",
                 "nan": lambda: x * jnp.nan,
@@ -67,7 +69,8 @@ class Wrong(Faulty):
                 "integer": lambda: x.astype(jnp.int32),
                 "flat": lambda: x[:, :, 0],
                 "short": lambda: x[:, :1],
-            }[self.kind]()
+            }
+            return outputs[self.kind]()
 
         return lambda p, x, padding_mask, causal: of(x)
 
