@@ -193,7 +193,7 @@ def record_of(
 def _failed(parity: Parity | None, reply: Reply) -> Reply:
     """The reply of a cell whose parity check did not pass."""
     if parity is None:
-        if reply.outcome == "unsupported":
+        if reply.outcome in ("unsupported", "quarantined"):
             return reply
         reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
         return replace(reply, outcome="quarantined", reason=reason, result=None)

@@ -22,7 +22,7 @@ from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.outputs import require_output
+from synthbench.models.outputs import Expected, require_output
 
 __all__ = [
     "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_product",
@@ -87,7 +87,10 @@ def build(
         reference = None
         if form not in (None, "reference"):
             reference = partial(build_model, model, "reference", DTYPES[setting.dtype])
-        return JaxStep(module, mode, setting, *to_device(batch, setting), form, reference)
+        shape = (*batch.targets.shape, model.classes)
+        expected = Expected(model.mixer, name, shape, DTYPES[setting.dtype])
+        tensors = to_device(batch, setting)
+        return JaxStep(module, mode, setting, *tensors, form, reference, expected)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:
