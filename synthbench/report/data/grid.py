@@ -56,6 +56,27 @@ class _Costs(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Layout:
+    """What the cells of one setting have, each in the order of tables."""
+
+    variants: list[str]
+    pairs: list[tuple[str, str]]
+    lengths: list[int]
+
+    @classmethod
+    def of(cls, keys: Sequence[Key], variant_order: Sequence[str]) -> _Layout:
+        """The layout of cells; variants in `variant_order` come first, others follow by name."""
+        variants = {key.variant for key in keys}
+        known = [variant for variant in variant_order if variant in variants]
+        present = {(key.framework, key.mode) for key in keys}
+        return cls(
+            known + sorted(variants.difference(known)),
+            [(f, mode) for f in FRAMEWORKS for mode in MODES if (f, mode) in present],
+            sorted({key.seq_len for key in keys}),
+        )
+
+
+@dataclass(frozen=True)
 class Grid:
     """The records of one run; variants in `variant_order` come first, others follow by name."""
 
@@ -209,22 +230,15 @@ class Grid:
 
     def settings(self) -> list[str]:
         """The settings, sorted."""
-        settings = {key.setting for key in self.ids}
-        return sorted(settings, key=lambda text: [  # batch=4 before batch=16
-            (part.isdigit(), int(part) if part.isdigit() else 0, part)
-            for part in re.split(r"(\d+)", text)
-        ])  # fmt: skip
+        return list(self._settings)
 
     def variants(self, setting: str) -> list[str]:
         """The variants, in the order of the suite."""
-        present = {key.variant for key in self.ids if key.setting == setting}
-        known = [variant for variant in self.variant_order if variant in present]
-        return known + sorted(present.difference(known))
+        return list(self._layout(setting).variants)
 
     def pairs(self, setting: str | None = None) -> list[tuple[str, str]]:
         """Pairs of framework and mode; without a setting, of all settings."""
-        present = {(key.framework, key.mode) for key in self._of(setting)}
-        return [(f, mode) for f in FRAMEWORKS for mode in MODES if (f, mode) in present]
+        return list(self._layout(setting).pairs)
 
     def frameworks(self, setting: str | None = None) -> list[str]:
         """The frameworks; without a setting, of all settings."""
@@ -237,14 +251,30 @@ class Grid:
 
     def lengths(self, setting: str | None = None) -> list[int]:
         """The lengths, ascending; without a setting, of all settings."""
-        return sorted({key.seq_len for key in self._of(setting)})
+        return list(self._layout(setting).lengths)
 
     def longest(self, setting: str) -> int:
         """The longest length of a setting."""
-        return self.lengths(setting)[-1]
+        return self._layout(setting).lengths[-1]
 
-    def _of(self, setting: str | None) -> list[Key]:
-        return [key for key in self.ids if setting in (None, key.setting)]
+    @cached_property
+    def _settings(self) -> list[str]:
+        settings = {key.setting for key in self.ids}
+        return sorted(settings, key=lambda text: [  # batch=4 before batch=16
+            (part.isdigit(), int(part) if part.isdigit() else 0, part)
+            for part in re.split(r"(\d+)", text)
+        ])  # fmt: skip
+
+    def _layout(self, setting: str | None) -> _Layout:
+        return self._layouts.get(setting) or _Layout.of([], self.variant_order)
+
+    @cached_property
+    def _layouts(self) -> dict[str | None, _Layout]:
+        """Setting, or None for all of them -> what its tables have in rows and columns."""
+        by_setting: dict[str | None, list[Key]] = {None: list(self.ids)}
+        for key in self.ids:
+            by_setting.setdefault(key.setting, []).append(key)
+        return {name: _Layout.of(keys, self.variant_order) for name, keys in by_setting.items()}
 
 
 def _hashable(value: Any) -> Any:
