@@ -30,10 +30,11 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: in
     n = len(x)
     if n == 0:
         raise ValueError("no samples to take a median of")
-    lower, upper = _drawn_ranks(n, seed)
-    medians = (x[lower] + x[upper]) / 2
-    low, high = _quantiles(medians, ((1 - confidence) / 2, 1 - (1 - confidence) / 2))
-    median = float(np.median(x))
+    drawn = _drawn_ranks(n, seed)
+    medians = (x[drawn.lower] + x[drawn.upper]) / 2
+    tail = (1 - confidence) / 2
+    low, high = _quantiles(medians, drawn.times, (tail, 1 - tail))
+    median = float(x[(n - 1) // 2] + x[n // 2]) / 2
     return Interval(median, min(low, median), max(high, median))
 
 
@@ -64,9 +65,17 @@ def half_width(interval: Interval) -> float:
     return (interval.high - interval.low) / 2 / interval.median
 
 
-@lru_cache(maxsize=256)  # of 32 kB each
-def _drawn_ranks(n: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The ranks of the two middle values of RESAMPLES samples, each of n draws with replacement.
+class _Ranks(NamedTuple):
+    """The distinct ranks of the two middle values of samples, and how often each pair occurs."""
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+
+@lru_cache(maxsize=256)  # of up to 96 kB each
+def _drawn_ranks(n: int, seed: int) -> _Ranks:
+    """The ranks of the medians of RESAMPLES samples, each of n draws with replacement.
 
     The median of such a sample is at a rank with a beta distribution. Drawing the rank directly is
     the same bootstrap without RESAMPLES lists of n draws.
@@ -77,21 +86,26 @@ def _drawn_ranks(n: int, seed: int) -> tuple[NDArray[np.int32], NDArray[np.int32
     else:
         lower = generator.beta(n / 2, n / 2 + 1, RESAMPLES)
         upper = lower + (1 - lower) * generator.beta(1, n / 2, RESAMPLES)
-    return _rank(lower, n), _rank(upper, n)
+    pairs, times = np.unique(_rank(lower, n) * n + _rank(upper, n), return_counts=True)
+    return _Ranks(pairs // n, pairs % n, times)
 
 
-def _rank(share: NDArray[np.float64], n: int) -> NDArray[np.int32]:
-    return np.minimum((share * n).astype(np.int32), n - 1)
+def _rank(share: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    return np.minimum((share * n).astype(np.int64), n - 1)
 
 
-def _quantiles(values: NDArray[np.float64], shares: Sequence[float]) -> list[float]:
-    """`np.quantile` to the last bit, which takes ten times as long for so few values."""
-    places = [(len(values) - 1) * share for share in shares]
-    below = [min(math.floor(place), len(values) - 2) for place in places]
-    ordered = np.partition(values, [*below, *(i + 1 for i in below)])
+def _quantiles(
+    values: NDArray[np.float64], times: NDArray[np.int64], shares: Sequence[float]
+) -> list[float]:
+    """`np.quantile` of values that each occur so many times, to the last bit."""
+    order = np.argsort(values)
+    ends = np.cumsum(times[order])
     found = []
-    for place, i in zip(places, below, strict=True):
-        start, end, share = float(ordered[i]), float(ordered[i + 1]), place - i
+    for share in shares:
+        place = (int(ends[-1]) - 1) * share
+        below = math.floor(place)
+        near = order[np.searchsorted(ends, [below, below + 1], side="right")]
+        (start, end), part = values[near].tolist(), place - below
         step = end - start
-        found.append(end - step * (1 - share) if share >= 0.5 else start + step * share)
+        found.append(end - step * (1 - part) if part >= 0.5 else start + step * part)
     return found

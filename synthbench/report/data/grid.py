@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
+from synthbench.metrics import Metric
 from synthbench.record import Record
-from synthbench.report.data.frame import pool_rounds, record_frame
+from synthbench.report.data.frame import Row, pool_cells, record_rows, rows_by_cell, typed_frame
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import FLAT_FIELDS, MODEL_FIELDS, Cell
@@ -140,22 +141,38 @@ class Grid:
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """One row per record."""
-        return record_frame(self.records)
+        return typed_frame(*self._rows)
 
     @cached_property
-    def _pooled(self) -> dict[str, dict[str, Any]]:
-        rows = pool_rounds(self.rounds).to_dict("records")
-        return {str(row["id"]): {str(name): row[name] for name in row} for row in rows}
+    def _rows(self) -> tuple[list[Row], dict[str, Metric]]:
+        return record_rows(self.records)
+
+    @cached_property
+    def _rows_by_cell(self) -> dict[str, list[Row]]:
+        return rows_by_cell(self._rows[0])
+
+    @cached_property
+    def _pooled(self) -> dict[str, Row]:
+        pooled = pool_cells(self._rows_by_cell, self._rows[1])
+        names = [str(name) for name in pooled.columns]
+        columns = [pooled[name].tolist() for name in names]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return {row["id"]: row for row in rows}
+
+    def rounds_of(self, cell_id: str) -> list[Row]:
+        """The row of each round of a cell."""
+        return self._rows_by_cell[cell_id]
 
     @cached_property
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
         """Cell id -> round -> the costs of a step."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
-        for cell_id, number, *costs in zip(*(self.rounds[name] for name in names), strict=True):
-            median, low, high, peak = (math.nan if pd.isna(c) else float(c) for c in costs)
+        names = ("median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        for row in self._rows[0]:
+            costs = (row[name] for name in names)
+            median, low, high, peak = (math.nan if c is None else float(c) for c in costs)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            found[cell_id][int(number)] = _Costs(median, error, peak)
+            found[row["id"]][row["round"]] = _Costs(median, error, peak)
         return found
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
@@ -179,9 +196,13 @@ class Grid:
         if reason := self.missing(key):
             return reason
         number = self.known(key, column)
-        if isinstance(number, str) or not metric_named(column).timed:
+        if isinstance(number, str) or not self._is_timed(column):
             return number
         return Marked(number) if (self.cell(key) or {})["warnings"] else number
+
+    def _is_timed(self, column: str) -> bool:
+        metric = self._rows[1].get(column) or metric_named(column)
+        return metric.timed
 
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
