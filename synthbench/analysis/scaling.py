@@ -104,9 +104,11 @@ def crossing(
     sign = -1 if kind == "falls behind" else 1
     found = float(_last_rise(x, sign * means[None, :])[0])
     tail = (1 - confidence) / 2
-    low, high = np.quantile(
-        _last_rise(x, sign * draws), [tail, 1 - tail], method="inverted_cdf"
-    )  # which does not interpolate between infinities
+    rises = _last_rise(x, sign * draws)
+    low = high = rises[0]
+    if (rises != low).any():
+        # This method does not interpolate between infinities.
+        low, high = np.quantile(rises, [tail, 1 - tail], method="inverted_cdf")
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
 
@@ -122,11 +124,16 @@ def _last_rise(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.flo
 
     -inf if a row is always above 0, +inf if it is not above 0 at its end.
     """
-    rises = (y[:, :-1] <= 0) & (y[:, 1:] > 0)
+    above = y > 0
+    if not above[:, -1].any():
+        return np.full(len(y), math.inf)
+    if above.all():
+        return np.full(len(y), -math.inf)
+    rises = (y[:, :-1] <= 0) & above[:, 1:]
     last = rises.shape[1] - 1 - np.argmax(rises[:, ::-1], axis=1)
     rows = np.arange(len(y))
     before, after = y[rows, last], y[rows, last + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(after != before, -before / (after - before), 0.0)
     found = np.where(rises.any(axis=1), x[last] + share * (x[last + 1] - x[last]), -math.inf)
-    return np.where(y[:, -1] > 0, found, math.inf)
+    return np.where(above[:, -1], found, math.inf)

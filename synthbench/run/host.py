@@ -1,7 +1,8 @@
 """A host process: it imports one framework once, and forks a child process for each job.
 
-`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`; the framework may be `none`. Jobs arrive as lines on standard input,
-replies leave as lines on standard output; the first reply says whether the framework can be used.
+`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`; the framework may be `none`. Jobs arrive as
+lines on standard input, replies leave as lines on standard output; the first reply says whether the
+framework can be used.
 The host never starts the framework's runtime: only its children do, so that each starts fresh.
 """
 

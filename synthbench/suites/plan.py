@@ -97,9 +97,9 @@ def make_plan(
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
     second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
     the suite says; `check` raises where a cell's task cannot do it, and `begin` is called before
-    each cell is checked. A selection without the baseline, or a suite that has none and names none, is noted: there will be no ratios. Raises
-    UnknownNameError or NotationError for what cannot be read, and for a baseline that the suite
-    names and does not measure.
+    each cell is checked. A selection without the baseline, or a suite that has none and names none,
+    is noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
+    read, and for a baseline that the suite names and does not measure.
     """
     settings = suite.settings(device_kind(device))
     axes, measure = settings.axes, settings.measure

@@ -71,9 +71,7 @@ def rows_by_cell(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
-def pool_cells(
-    by_cell: Mapping[str, Sequence[Row]], metrics: Mapping[str, Metric]
-) -> pd.DataFrame:
+def pool_cells(by_cell: Mapping[str, Sequence[Row]], metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """What `pool_rounds` gives, from the rows of each cell."""
     made = typed_frame([pool_rows(rows, metrics) for rows in by_cell.values()], metrics)
     made["rounds"] = [len(rows) for rows in by_cell.values()]
