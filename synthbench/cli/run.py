@@ -90,6 +90,14 @@ def run(
             show_default=False,
         ),
     ] = [],  # noqa: B006
+    allow_changed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changed",
+            help="With --resume, also where the suite or the selection has changed since the run "
+            "began; run.json lists what has.",
+        ),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option(
@@ -138,6 +146,8 @@ def run(
     chosen = EXECUTOR_REGISTRY.find(executor)()
     context.with_resource(ignoring_installed_extensions())
     outcomes = _outcomes(retry, resume)
+    if allow_changed and not resume:
+        raise NotationError("--allow-changed is about an existing run; add --resume")
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     selection = (split_list(variants) or None, split_lengths(seq_len) or None, force)
@@ -170,6 +180,7 @@ def run(
         observer=make_observer(),
         executor=chosen,
         retry=outcomes,
+        allow_changed=allow_changed,
     )
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
@@ -177,7 +188,7 @@ def run(
         again += [f"--variants={text}" for text in variants]
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
-        again += ["--force"] * force
+        again += ["--force"] * force + ["--allow-changed"] * allow_changed
         again += [f"--executor={executor}"] * (executor != "local")
         again += ["--out", str(out), *["--resume"] * has_begun(out)]
         _tell_kept(summary, shlex.join(again))
