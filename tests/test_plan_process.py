@@ -14,6 +14,7 @@ from synthbench.cli import main
 from synthbench.errors import SynthbenchError
 from synthbench.run import planning
 from synthbench.run.extensions import has_installed_extensions
+from synthbench.run.host_client import Host
 from synthbench.run.planning import plan_in_child
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
@@ -130,7 +131,7 @@ def test_an_answer_that_is_not_a_plan_is_refused(monkeypatch: pytest.MonkeyPatch
     class Answer:
         outcome, result = "ok", {"suite": "mine"}
 
-    monkeypatch.setattr(planning.Host, "run", lambda self, job: Answer())
+    monkeypatch.setattr(Host, "run", lambda self, job: Answer())
     with pytest.raises(SynthbenchError, match="did not answer with a plan"):
         planned("R")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -50,7 +51,7 @@ def test_four_times_the_records_take_four_times_the_work(tmp_path: Path) -> None
     few = read_run(write_run(tmp_path / "few", 150, is_small))
     many = read_run(write_run(tmp_path / "many", 600, is_small))
     assert (len(few.records), len(many.records)) == (150, 600)
-    before, after = (lines_executed(lambda run=run: make_tables(run)) for run in (few, many))
+    before, after = (lines_executed(partial(make_tables, run)) for run in (few, many))
     assert sum(before.values()) > 10_000
     growth = {line: after[line] / count for line, count in before.items() if count >= 50}
     assert {line: times for line, times in growth.items() if times > 5} == {}
