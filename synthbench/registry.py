@@ -54,6 +54,7 @@ class Registry(Generic[T]):
         self._aliases = aliases or {}
         self._plugins: dict[str, type[T]] = {}
         self._entry_points_read = False
+        self.reads_entry_points = True  # whether classes of installed packages are looked for
         self._namespace: list[Registry[Any]] = (
             shares_names_with._namespace if shares_names_with else []
         )
@@ -129,12 +130,16 @@ class Registry(Generic[T]):
         by_label = {label_of(cls): cls for cls in classes.values() if label_of(cls)}
         return classes.get(name) or by_label.get(name)
 
+    def entry_points(self) -> importlib.metadata.EntryPoints:
+        """What installed packages offer of this kind; nothing is imported."""
+        return importlib.metadata.entry_points(group=self.group)
+
     def _read_entry_points(self) -> None:
         """Register what installed packages offer, once."""
-        if self._entry_points_read:
+        if self._entry_points_read or not self.reads_entry_points:
             return
         self._entry_points_read = True
-        for point in importlib.metadata.entry_points(group=self.group):
+        for point in self.entry_points():
             try:
                 self.register(point.load())
             except KeyboardInterrupt:

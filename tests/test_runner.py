@@ -354,8 +354,13 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
         file.write(b'{"schema_version":1,"id":"half')
     watcher = Watcher()
     fewer = plan("V", "R", "FR", rounds=2)  # the suite has lost a variant meanwhile
-    run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN], observer=watcher)
+    with pytest.raises(
+        ResultsError, match=r"axes\.variant was .*looper.* and is .*--allow-changed"
+    ):
+        run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN])
+    run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN], observer=watcher, allow_changed=True)
     run = read_run(run_dir)
+    assert run.info.resumed[0]["changed"] == ["axes.variant"]
     assert run.records[: len(kept)] == kept
     pairs = [(record.cell.variant, record.round) for record in run.records]
     assert sorted(pairs) == [(v, n) for v in ("FR", "R", "V") for n in (0, 1)]
@@ -368,7 +373,9 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
 
     watcher = Watcher()
     only_one = plan("V", rounds=2)
-    summary = run_plan(only_one, run_dir, resume=True, plugins=[PLUGIN], observer=watcher)
+    summary = run_plan(
+        only_one, run_dir, resume=True, plugins=[PLUGIN], observer=watcher, allow_changed=True
+    )
     assert summary.recorded == 0
     assert any("4 records belong to no cell" in note for note in watcher.notes)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -94,8 +95,7 @@ def crossing(
     errors = np.array([estimates[i].error for i in order])
     # Beyond 1e6 degrees of freedom Student's t is the normal distribution.
     degrees = np.array([min(estimates[i].degrees, 1e6) for i in order])
-    noise = np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(x)))
-    draws = means + errors * noise
+    draws = means + errors * _noise(tuple(degrees.tolist()), seed)
     kind: Kind
     if means[-1] > 0:
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
@@ -104,11 +104,19 @@ def crossing(
     rises = kind != "falls behind"
     found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
-    low, high = np.quantile(
-        _last_change(x, draws, rises), [tail, 1 - tail], method="inverted_cdf"
-    )  # which does not interpolate between infinities
+    changes = _last_change(x, draws, rises)
+    low = high = changes[0]
+    if (changes != low).any():
+        # This method does not interpolate between infinities.
+        low, high = np.quantile(changes, [tail, 1 - tail], method="inverted_cdf")
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
+
+
+@lru_cache(maxsize=64)
+def _noise(degrees: tuple[float, ...], seed: int) -> NDArray[np.float64]:
+    """DRAWS rows of one draw per t distribution; most series of a run have the same ones."""
+    return np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(degrees)))
 
 
 def _last_change(
@@ -120,6 +128,10 @@ def _last_change(
     end.
     """
     wanted = (y > 0) == rises
+    if not wanted[:, -1].any():
+        return np.full(len(y), math.inf)
+    if wanted.all():
+        return np.full(len(y), -math.inf)
     changes = ~wanted[:, :-1] & wanted[:, 1:]
     last = changes.shape[1] - 1 - np.argmax(changes[:, ::-1], axis=1)
     rows = np.arange(len(y))
