@@ -11,7 +11,9 @@ import yaml
 from synthbench.errors import NotationError, quote
 
 MAX_VALUES = 100_000  # in one file, with aliases written out: more than anybody writes by hand
-MAX_CHARACTERS = 300_000  # of one file; PyYAML reads some 100,000 per second
+MAX_CHARACTERS = 100_000  # of one file; PyYAML may need seconds for as many
+MAX_DEPTH = 50  # lists and mappings within each other
+MAX_DIGITS = 1000  # of an integer, in any base
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which may stand beside the keys that it adds
 IN_BRACKETS = "while parsing a flow sequence"  # how PyYAML begins what is wrong in [...]
 
@@ -22,8 +24,8 @@ def read_yaml(text: str, source: str) -> Any:
         raise NotationError(
             f"{source}: {len(text)} characters; a suite file has at most {MAX_CHARACTERS}"
         )
-    loader = _Loader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         if node is not None:
             _require_tree(source, node)
@@ -40,8 +42,6 @@ def read_yaml(text: str, source: str) -> Any:
         raise NotationError(
             f"{source}: not valid YAML: a number, date or tag cannot be read: {error}"
         ) from error
-    finally:
-        loader.dispose()
     return content
 
 
@@ -98,6 +98,22 @@ class _Loader(yaml.SafeLoader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self._flat: set[int] = set()  # mappings whose merged keys stand beside their own already
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(
+                None, None, "nested too deeply", self.peek_event().start_mark
+            )
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        if len(self.construct_scalar(node)) > MAX_DIGITS:
+            raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+        return int(super().construct_yaml_int(node))
 
     def flatten_mapping(self, node: Any) -> None:
         if id(node) in self._flat:
@@ -118,6 +134,9 @@ class _Loader(yaml.SafeLoader):
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         mapping = super().construct_mapping(node, deep)
         return {_as_text(key): value for key, value in mapping.items()}
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _as_text(key: Any) -> str:
