@@ -21,6 +21,8 @@ from synthbench.cli.tables import tables
 from synthbench.cli.verify import verify
 from synthbench.errors import NotationError, SynthbenchError, quote
 
+GONE = 1  # the exit code if nobody reads the output any more, as usual in Python
+
 app = typer.Typer(
     name="synthbench",
     no_args_is_help=True,
@@ -65,18 +67,19 @@ def _top(
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command (of sys.argv by default) and exit."""
     streams.prepare()
-    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        code = _exit_code(given)
-        streams.flush()
+        code = _exit_code(sys.argv[1:] if arguments is None else list(arguments))
     except BrokenPipeError:  # the reader of our output is gone, as with `| head`
+        code = GONE
+    try:
+        streams.flush()
+    except OSError as error:  # the reader is gone, the disk is full, or the output is closed
+        gone = isinstance(error, BrokenPipeError)
+        if not (code or gone):
+            with contextlib.suppress(OSError):
+                complain(f"synthbench: cannot write the output: {error.strerror or error}")
+        code = code or (GONE if gone else SynthbenchError.exit_code)
         streams.silence()
-        code = 1
-    except OSError as error:  # what was printed is lost: the disk is full, or the output closed
-        with contextlib.suppress(OSError):
-            complain(f"synthbench: cannot write the output: {error.strerror or error}")
-        streams.silence()
-        code = SynthbenchError.exit_code
     sys.exit(code)
 
 

@@ -23,8 +23,7 @@ FORMAT_VERSION = "5.3.1"  # of pytest-benchmark
 
 
 def pytest_benchmark_text(run: Run) -> str:
-    """The text of the file: one benchmark per cell that is ok in all its rounds and has
-    samples.
+    """The text of the file: one benchmark per cell that is ok in all rounds and has samples.
 
     The other cells are listed in `synthbench.left_out`, which pytest-benchmark does not read.
     Raises ResultsError if no cell is ok.
