@@ -54,7 +54,7 @@ def huge(dtype: str) -> bytes:
     declared = {"descr": dtype, "fortran_order": False, "shape": START[NAME].shape}
     if dtype == "<f4":
         declared["shape"] = (2**38,)
-    np.lib.format.write_array_header_1_0(header, declared)  # type: ignore[arg-type]
+    np.lib.format.write_array_header_1_0(header, declared)
     with zipfile.ZipFile(made, "a") as file:
         file.writestr(f"{NAME}.npy", header.getvalue())
     return made.getvalue()

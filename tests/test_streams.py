@@ -74,16 +74,19 @@ class Full(io.RawIOBase):
 
 def test_output_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     err = stream(encoding="utf-8")
-    disk = Full()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(io.BufferedWriter(disk)))
+    disks = Full(), Full()
+    first, second = (io.TextIOWrapper(io.BufferedWriter(disk)) for disk in disks)
+    monkeypatch.setattr(sys, "stdout", first)
     monkeypatch.setattr(sys, "stderr", err)
     assert code_of("--version") == 2
     assert content(err) == b"synthbench: No space left on device\n"
     err.seek(err.truncate(0))
+    monkeypatch.setattr(sys, "stdout", second)
     monkeypatch.setattr("synthbench.cli.app.app", lambda **_: sys.stdout.write("lost at the end"))
     assert code_of("--version") == 2
     assert b"cannot write the output: No space left on device\n" in content(err)
-    disk.space = True  # for what is flushed when the stream is deleted
+    for disk in disks:
+        disk.space = True  # for what is flushed when the stream is deleted
 
 
 CLOSED = """
@@ -184,4 +187,4 @@ def test_the_module_is_the_command() -> None:
     """With the same protection against Ctrl-C during the imports."""
     import synthbench.__main__ as module
 
-    assert module.main is main
+    assert vars(module)["main"] is main

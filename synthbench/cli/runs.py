@@ -78,8 +78,8 @@ def _newest(runs: Sequence[Path]) -> Path:
             damaged.append(error)
     if not started:
         raise damaged[0]
-    for error in damaged:
-        complain(f"synthbench: {error}")
+    for problem in damaged:
+        complain(f"synthbench: {problem}")
     return max(started, key=lambda run: (started[run], run.name))
 
 

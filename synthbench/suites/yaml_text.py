@@ -104,7 +104,10 @@ class _Loader(yaml.SafeLoader):
         self._depth += 1
         if self._depth > MAX_DEPTH:
             raise yaml.composer.ComposerError(
-                None, None, "nested too deeply", self.peek_event().start_mark
+                None,
+                None,
+                "nested too deeply",
+                self.get_mark(),
             )
         node = super().compose_node(parent, index)
         self._depth -= 1
