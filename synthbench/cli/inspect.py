@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain
+from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError, UnknownNameError
 
@@ -84,7 +84,7 @@ def inspect(
         f"{name}-maps": heat_maps(found, title, head),
     }
     for path in write_figures(pictures, folder):
-        typer.echo(path)
+        say(path)
 
 
 def _train(
@@ -113,7 +113,7 @@ def _train(
     for state, parameters in states.items():
         path = stem.with_name(f"{stem.name}-{state.replace(' ', '-')}.npz")
         write_checkpoint(path, cell, parameters)
-        typer.echo(path)
+        say(path)
     return states
 
 

@@ -17,7 +17,7 @@ from synthbench.cli.options import (
     split_lengths,
     split_list,
 )
-from synthbench.cli.output import complain, console
+from synthbench.cli.output import complain, console, say
 from synthbench.cli.runs import newest_unfinished
 from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
@@ -219,7 +219,7 @@ def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
     if resume:
         raise NotationError("--dry-run shows the whole plan of a suite; leave --resume out")
     for line in dry_run_lines(plan, estimate(plan, results), console().width):
-        typer.echo(line)
+        say(line)
 
 
 def _tell_kept(summary: Summary, again: str) -> None:
@@ -241,7 +241,7 @@ def _conclude(summary: Summary) -> int:
         folder = _write_tables(summary.run_dir)
         shown = [t for t in make_tables(measured) if t.name in SHOWN]
         print_tables(console(), shown)
-        typer.echo(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
+        say(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
     failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
     if failed:
         found = " and ".join(f"{count} {name}" for name, count in failed.items())
