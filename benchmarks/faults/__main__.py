@@ -8,11 +8,13 @@ Each problem is one line of JSON, in FILE or on standard output. Exit code 1: th
 from __future__ import annotations
 
 import argparse
+import contextlib
 import signal
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -35,11 +37,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options(arguments)
     groups = GROUPS if options.only is None else (options.only,)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that everything is cleaned up
-    report = Report()
     console = Console(stderr=True)
     amounts = {"inputs": len(CASES), "kills": options.kills, "conditions": len(CONDITIONS)}
     # Without a thread of its own: this process is forked again and again.
     with (
+        _opened(options.out) as out,
         tempfile.TemporaryDirectory(prefix="synthbench-faults-") as name,
         Progress(
             TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn(),
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             console=console, auto_refresh=False,
         ) as progress,
     ):  # fmt: skip
-        folder = Path(name)
+        folder, report = Path(name), Report(out=out)
         for group in groups:
             advance = _advance(progress, group, amounts[group])
             if group == "inputs":
@@ -57,7 +59,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 try_kills(kills, folder / group, report, advance)
             else:
                 try_conditions(CONDITIONS, folder / group, report, advance)
-    _write(report, options.out)
     console.print(summary(report))
     for reason in report.skipped:
         console.print(Text(f"skipped: {reason}"))
@@ -94,12 +95,8 @@ def _advance(progress: Progress, group: str, total: int) -> Callable[[str], None
     return advance
 
 
-def _write(report: Report, out: Path | None) -> None:
-    lines = "".join(finding.line() + "\n" for finding in report.findings)
-    if out is None:
-        sys.stdout.write(lines)
-    else:
-        out.write_text(lines)
+def _opened(path: Path | None) -> contextlib.AbstractContextManager[TextIO]:
+    return contextlib.nullcontext(sys.stdout) if path is None else path.open("w", encoding="utf-8")
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass, field
+from typing import TextIO
 
 GROUPS = ("inputs", "kills", "conditions")
 
@@ -38,13 +39,18 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     counts: dict[tuple[str, str], Count] = field(default_factory=dict)
     skipped: list[str] = field(default_factory=list)
+    out: TextIO | None = None  # where each finding is written at once
 
     def add(self, group: str, kind: str, case: str, problems: list[str], output: str = "") -> None:
         """Count a case that was tried, and keep its problems."""
         count = self.counts.setdefault((group, kind), Count())
         count.tried += 1
         count.problems += bool(problems)
-        self.findings += [Finding(group, case, problem, output[-2000:]) for problem in problems]
+        found = [Finding(group, case, problem, output[-2000:]) for problem in problems]
+        self.findings += found
+        if self.out is not None and found:
+            self.out.write("".join(finding.line() + "\n" for finding in found))
+            self.out.flush()
 
     def skip(self, group: str, kind: str, case: str, reason: str) -> None:
         """Count a case that is not possible on this machine."""

@@ -30,7 +30,7 @@ def judge_input(case: Case, ended: Ended, changed: Sequence[str]) -> list[str]:
         line for line in ended.err.splitlines() if line.strip() and not line.startswith(USAGE)
     ]
     said = [line for line in ended.err.splitlines() if line.strip()]
-    if not said and case.codes != (0,):
+    if not said and ended.code != 0:
         problems.append("no message")
     if len(message) > case.lines:
         problems.append(f"a message of {len(message)} lines")

@@ -10,6 +10,7 @@ import yaml
 from synthbench.errors import NotationError, quote
 
 MAX_VALUES = 100_000  # in one file, with aliases written out: more than anybody writes by hand
+MAX_BITS = 1024  # of an integer
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which may stand beside the keys that it adds
 IN_BRACKETS = "while parsing a flow sequence"  # how PyYAML begins what is wrong in [...]
 
@@ -40,9 +41,19 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a single value")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: it has no lone surrogates."""
+    return all(not "\ud800" <= character <= "\udfff" for character in text)
+
+
 def _require_tree(source: str, content: Any) -> None:
     """NotationError where an alias contains itself, or where aliases multiply without limit."""
     seen = 0
+
+    def require_unicode(text: str, path: tuple[str, ...]) -> None:
+        if not is_unicode(text):
+            where = f"{'.'.join(path)}: " if path else ""
+            raise NotationError(f"{source}: {where}{quote(text)} is not valid Unicode")
 
     def visit(value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> None:
         nonlocal seen
@@ -55,9 +66,14 @@ def _require_tree(source: str, content: Any) -> None:
             raise NotationError(
                 f"{source}: more than {MAX_VALUES} values with aliases written out; use fewer"
             )
+        if isinstance(value, int) and value.bit_length() > MAX_BITS:
+            raise NotationError(f"{source}: {'.'.join(path)}: the number has too many digits")
+        if isinstance(value, str):
+            require_unicode(value, path)
         if isinstance(value, dict | list):
             entries = value.items() if isinstance(value, dict) else enumerate(value)
             for key, entry in entries:
+                require_unicode(str(key), path)
                 visit(entry, (*path, str(key)), (*above, id(value)))
 
     visit(content, (), ())
@@ -68,6 +84,13 @@ class _Loader(yaml.SafeLoader):
 
     Every key becomes a text, as messages show it: 3 and 2024-01-01 are then unknown keys.
     """
+
+    def flatten_mapping(self, node: Any) -> None:
+        super().flatten_mapping(node)
+        if len(node.value) > MAX_VALUES:  # merges of merges multiply
+            raise yaml.constructor.ConstructorError(
+                None, None, f"more than {MAX_VALUES} merged values", node.start_mark
+            )
 
     def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()

@@ -18,7 +18,7 @@ from benchmarks.faults.conditions.condition import (
 )
 from benchmarks.faults.judge import complete_lines, judge_records
 
-ROUNDS = 8  # of four cells: more than fits
+ROUNDS = 5  # of four cells: more than fits
 FULL = ("No space left", "File too large")
 
 

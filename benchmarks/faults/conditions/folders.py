@@ -10,7 +10,7 @@ from benchmarks.faults.conditions.users import become_nobody, let_nobody_write
 from benchmarks.faults.judge import complete_lines, judge_records
 from benchmarks.faults.kills.session import wait_for
 
-ROUNDS = 10
+ROUNDS = 5
 
 
 def read_only_results(folder: Path) -> tuple[list[str], str]:

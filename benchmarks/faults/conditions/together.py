@@ -9,7 +9,7 @@ from benchmarks.faults.forked import Command
 from benchmarks.faults.judge import complete_lines
 from benchmarks.faults.kills.session import wait_for
 
-ROUNDS = 20  # so that the first run is still at work when the second one begins
+ROUNDS = 8  # so that the first run is still at work when the second one begins
 
 
 def second_while_running(folder: Path) -> tuple[list[str], str]:

@@ -62,7 +62,7 @@ EXPORTS: list[Case] = [
     *(
         Case("export", f"{name} ({' '.join(command)})",
              command if command[0] == "list" else (*command, RUN),
-             run_files(info, [record]), codes=(0,), writes=True, prints=True)
+             run_files(info, [record]), codes=(0, 2), writes=True, prints=True)
         for name, (info, record) in HOSTILE.items()
         for command in COMMANDS
     ),
@@ -80,7 +80,8 @@ EXPORTS: list[Case] = [
         for form in ("csv", "pytest-benchmark")
     ),
     *(
-        Case("export", f"{command[0]} to {name}", (*command, RUN), {**run_files(), **files})
+        Case("export", f"{command[0]} to {name}", (*command, RUN), {**run_files(), **files},
+             prints=True)
         for command, name, files in (
             (("tables",), "a file", {f"{RUN}/tables": "a file"}),
             (("plot", "--mode", "forward"), "a file", {f"{RUN}/plots": "a file"}),

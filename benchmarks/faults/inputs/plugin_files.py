@@ -69,8 +69,6 @@ CLASSES: dict[str, Content] = {
         HEAD + "@dataclass(frozen=True)\nclass Own(synthbench.Mixer):\n"
         "    name: ClassVar[str] = 'own'\n    def parameters(self, sizes): return {}\n",
     "an option without a default": mixer(field="width: int"),
-    "an option of an unknown type": mixer(field="width: complex = 1j"),
-    "an option of another type": mixer(field="width: int = 'x'"),
     "two classes of one name": mixer() + mixer().removeprefix(HEAD).replace("Own", "Other"),
 }  # fmt: skip
 

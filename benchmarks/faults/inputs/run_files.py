@@ -68,7 +68,12 @@ KINDS: dict[str, Content] = {
     "a link to /dev/zero": Special("link", "/dev/zero"),
 }
 RUN_FILES += [
-    Case("run.json", name, (*command, RUN), {**run_files(), f"{RUN}/run.json": content})
+    Case(
+        "run.json",
+        f"{name} ({command[0]})",
+        (*command, RUN),
+        {**run_files(), f"{RUN}/run.json": content},
+    )
     for name, content in KINDS.items()
     for command in (("tables",), ("export", "--format", "csv"))
 ]

@@ -33,10 +33,11 @@ def pytest_benchmark_text(run: Run) -> str:
     benchmarks, left_out = [], []
     for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
-        if deciding.outcome == "ok":
+        if deciding.outcome == "ok" and any(samples_of(rounds)):
             benchmarks.append(_benchmark(run.info, name, rounds))
         else:
-            failure = {"outcome": deciding.outcome, "reason": deciding.reason}
+            reason = deciding.reason or "it has no samples"
+            failure = {"outcome": deciding.outcome, "reason": reason}
             left_out.append({"name": name, "cell": deciding.id, **failure})
     if not benchmarks:
         raise ResultsError(
