@@ -186,9 +186,9 @@ def _run(
 
 def _redirect(streams: Path) -> None:
     """Read nothing; print to files in `streams`."""
-    targets = ((os.devnull, os.O_RDONLY), (streams / "out", None), (streams / "err", None))
-    for fd, (path, flags) in enumerate(targets):
-        opened = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC if flags is None else flags)
+    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    for fd, path in enumerate((Path(os.devnull), streams / "out", streams / "err")):
+        opened = os.open(path, new if fd else os.O_RDONLY)
         os.dup2(opened, fd)
         os.close(opened)
     sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
