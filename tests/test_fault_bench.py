@@ -35,7 +35,7 @@ LINES = [json.dumps(changed(RECORD, "round", number)).encode() for number in ran
 # One of each kind that needs neither a framework nor a font.
 SELECTED = {
     "command line": "run --suite fifo.yaml --device cpu",
-    "notation": "run 'FR(rank=\\u0663)' (10)",
+    "notation": "run 'FR(rank=\u0663)' (10)",
     "suite file": "a merge bomb",
     "suite value": "axes: {variant: [V], seq_len: [0]}",
     "run.json": "deep lists",

@@ -180,6 +180,8 @@ list data --plugin json
 CODES = {"tables --check --results empty": (1, 2)}
 # A message of these has the whole help.
 HELP = ("--", "list nonsense")
+# These write what is right before they find the mistake.
+WRITE = (f"inspect {RUN} --head 99 --steps 0 --out empty/x",)
 
 
 def _case(line: str) -> Case:
@@ -187,6 +189,7 @@ def _case(line: str) -> Case:
     return Case(
         "command line", line, tuple(shlex.split(text)), FILES,
         codes=CODES.get(line, (2,)), lines=60 if line in HELP else 4,
+        writes=line in WRITE, prints=line in WRITE,
     )  # fmt: skip
 
 
