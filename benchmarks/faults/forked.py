@@ -128,9 +128,14 @@ def start(
     streams.mkdir(parents=True, exist_ok=True)
     sys.stdout.flush()
     sys.stderr.flush()
+    # An exception of a signal's handler in the middle of a fork would be lost.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of NumPy's BLAS are idle
         pid = os.fork()
+    if pid == 0:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     if pid == 0:
         try:
             _run(arguments, folder, streams, environment or {}, prepare)

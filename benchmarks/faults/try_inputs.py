@@ -10,10 +10,10 @@ from benchmarks.faults.case import Case, changed_files, fingerprint, remove, wri
 from benchmarks.faults.finding import Report
 from benchmarks.faults.forked import call, preload
 from benchmarks.faults.judge import judge_input
-from benchmarks.faults.processes import MARKER, left_behind
+from benchmarks.faults.processes import MARKER, left_behind, patience
 
 GROUP = "inputs"
-SECONDS = 60.0  # of a command, at most: the machine may be busy
+SECONDS = 30.0  # of a command, at most, on an idle machine
 
 
 def try_inputs(
@@ -40,7 +40,8 @@ def try_input(case: Case, folder: Path) -> tuple[list[str], str]:
         write_files(case.files, work)
         before = fingerprint(work)
         environment = {**case.environment, MARKER: token}
-        ended = call(list(case.arguments), work, streams, environment=environment, seconds=SECONDS)
+        limit = patience(SECONDS)
+        ended = call(list(case.arguments), work, streams, environment=environment, seconds=limit)
         problems = judge_input(case, ended, changed_files(before, fingerprint(work)))
         if behind := left_behind(token):
             problems.append(f"processes left behind: {behind}")

@@ -11,11 +11,11 @@ from pathlib import Path
 
 from benchmarks.faults.forked import Command, start
 from benchmarks.faults.judge import judge_end
-from benchmarks.faults.processes import MARKER
+from benchmarks.faults.processes import MARKER, patience
 from benchmarks.kill_resume import PLUGIN, judge_run, tiny_plan, tiny_suite
 
 ROOT = Path(__file__).resolve().parents[3]
-SECONDS = 180.0  # of a run, at most
+SECONDS = 90.0  # of a run, at most, on an idle machine
 ROUNDS = 2
 
 
@@ -66,7 +66,7 @@ def start_run(
 
 def wait(command: Command, codes: Sequence[int] = (0,)) -> list[str]:
     """Wait until a run ends; what is wrong with how it did."""
-    code = command.wait(SECONDS)
+    code = command.wait(patience(SECONDS))
     if code is None:
         command.kill()
     return judge_end(code, codes, command.text("err") + command.text("out"))
@@ -104,5 +104,5 @@ def interpreter(
     return subprocess.run(
         ["bash", "-c", shell, "bash", sys.executable, "-P", "-m", "synthbench", *arguments],
         cwd=folder, env=environment, capture_output=True, text=True, errors="replace",
-        timeout=SECONDS, check=False,
+        timeout=patience(SECONDS), check=False,
     )  # fmt: skip

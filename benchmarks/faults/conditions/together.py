@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from pathlib import Path
 
 from benchmarks.faults.conditions.condition import judge_finished, judge_message, start_run, wait
@@ -9,13 +11,14 @@ from benchmarks.faults.forked import Command
 from benchmarks.faults.judge import complete_lines
 from benchmarks.faults.kills.session import wait_for
 
-ROUNDS = 8  # so that the first run is still at work when the second one begins
+ROUNDS = 3
 
 
 def second_while_running(folder: Path) -> tuple[list[str], str]:
     """The second is refused, with --resume and without; the first is not disturbed."""
     first = start_run(folder, rounds=ROUNDS)
     wait_for(lambda: bool(complete_lines(folder / "run")), [first])
+    os.kill(first.pid, signal.SIGSTOP)  # so that it is not finished before the others have begun
     others = [
         start_run(folder, rounds=ROUNDS, more=["--resume"]),
         start_run(folder, rounds=ROUNDS),
@@ -23,6 +26,7 @@ def second_while_running(folder: Path) -> tuple[list[str], str]:
     problems = [problem for other in others for problem in wait(other, (2,))]
     problems += judge_message(others[0], "another synthbench is writing")
     problems += judge_message(others[1], "is not empty")
+    os.kill(first.pid, signal.SIGCONT)
     problems += wait(first) + judge_finished(folder / "run", ROUNDS)
     return problems, _printed(first, *others)
 

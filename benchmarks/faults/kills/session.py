@@ -11,11 +11,11 @@ from pathlib import Path
 
 from benchmarks.faults.forked import BEGUN, Command, start
 from benchmarks.faults.judge import complete_lines
-from benchmarks.faults.processes import MARKER, children, command_of
+from benchmarks.faults.processes import MARKER, children, command_of, patience
 from benchmarks.kill_resume import PLUGIN, tiny_suite
 from synthbench.store import has_begun
 
-PATIENCE = 120.0  # seconds until something that must happen is taken for a hang
+PATIENCE = 60.0  # seconds until something that must happen is taken for a hang
 POLL_SECONDS = 0.005
 
 
@@ -77,7 +77,7 @@ class Session:
         find: dict[str, Callable[[], int | None]] = {
             "parent": lambda: command.pid, "host": self.host, "child": self.child,
         }  # fmt: skip
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + patience(PATIENCE)
         while time.monotonic() < deadline:
             if command.wait(0) is not None:
                 return None
@@ -94,7 +94,7 @@ class Session:
 
 def wait_for(condition: Callable[[], bool], commands: Iterable[Command]) -> None:
     """Wait until something is true or a command has ended; raises HangError after PATIENCE."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + patience(PATIENCE)
     watched = list(commands)
     while not condition() and not any(command.wait(0) is not None for command in watched):
         if time.monotonic() > deadline:

@@ -19,7 +19,7 @@ from benchmarks.faults.kills.plan import (
     Kill,
 )
 from benchmarks.faults.kills.session import PATIENCE, HangError, Session, send
-from benchmarks.faults.processes import end, left_behind, marked
+from benchmarks.faults.processes import end, left_behind, marked, patience
 from benchmarks.kill_resume import PLUGIN, judge_run, tiny_plan
 from synthbench.run.extensions import load_plugin
 
@@ -102,7 +102,7 @@ def finish(session: Session, rounds: int, failures: int) -> tuple[list[str], str
     """Resume the run until its end; what is wrong with it, and what was printed."""
     before = session.records()
     command = session.running()
-    code = command.wait(PATIENCE + 2.0 * rounds)
+    code = command.wait(patience(PATIENCE + 2.0 * rounds))
     printed = command.text("err")
     if code is None:
         session.stop()
@@ -133,7 +133,7 @@ def _wait_for_moment(session: Session, kill: Kill) -> bool:
 
 def _judge_parent(session: Session, command: Command, kill: Kill) -> list[str]:
     """The parent must end, in time, with the right exit code, and everything it has started."""
-    code = command.wait(PATIENCE)
+    code = command.wait(patience(PATIENCE))
     if code is None:
         session.stop()
     finished = (0, 1) if code in (0, 1) and b'"finished": "' in _info(session) else ()
