@@ -119,7 +119,7 @@ def start(
     streams: Path,
     *,
     environment: Mapping[str, str | None] | None = None,
-    prepare: Callable[[], None] | None = None,
+    prepare: Callable[[], object] | None = None,
 ) -> Command:
     """Start `synthbench ARGUMENTS` in a folder; None in `environment` unsets a variable.
 
@@ -151,7 +151,7 @@ def _run(
     folder: Path,
     streams: Path,
     environment: Mapping[str, str | None],
-    prepare: Callable[[], None] | None,
+    prepare: Callable[[], object] | None,
 ) -> NoReturn:
     """In the child: become a process of its own, run the command, exit with its code."""
     with contextlib.suppress(OSError):

@@ -47,10 +47,13 @@ def start_run(
     rounds: int = ROUNDS,
     more: Sequence[str] = (),
     environment: Mapping[str, str | None] | None = None,
-    prepare: Callable[[], None] | None = None,
+    prepare: Callable[[list[str]], object] | None = None,
     results: Path | None = None,
 ) -> Command:
-    """Start the tiny run into `results/name`, by default `folder/name`."""
+    """Start the tiny run into `results/name`, by default `folder/name`.
+
+    `prepare` runs in its process before the command, with the arguments.
+    """
     (folder / "tiny.yaml").write_text(tiny_suite(rounds))
     arguments = ["run", "--suite", "tiny.yaml", "--device", "cpu", "--plugin", PLUGIN]
     arguments += ["--out", str((results or folder) / name), *more]
@@ -60,7 +63,7 @@ def start_run(
         folder,
         folder / f"streams-{number}",
         environment={MARKER: token_of(folder), **(environment or {})},
-        prepare=prepare,
+        prepare=None if prepare is None else lambda: prepare(arguments),
     )
 
 

@@ -52,7 +52,7 @@ def file_size_limit(folder: Path) -> tuple[list[str], str]:
     command = start_run(
         folder,
         rounds=ROUNDS,
-        prepare=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
+        prepare=lambda _: resource.setrlimit(resource.RLIMIT_FSIZE, (most, most)),
     )
     problems = wait(command, (2,)) + judge_message(command, *FULL)
     before = complete_lines(folder / "run")

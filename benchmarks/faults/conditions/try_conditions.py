@@ -39,7 +39,7 @@ def try_conditions(
                 problems.append(f"processes left behind: {behind}")
         except SkippedError as skipped:
             report.skip(GROUP, condition.kind, condition.name, str(skipped))
-        except (HangError, SynthbenchError, subprocess.TimeoutExpired) as error:
+        except (HangError, SynthbenchError, OSError, subprocess.SubprocessError) as error:
             report.add(GROUP, condition.kind, condition.name, [f"{type(error).__name__}: {error}"])
         else:
             report.add(GROUP, condition.kind, condition.name, problems, printed)

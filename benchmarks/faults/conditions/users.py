@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import subprocess
+import shutil
 import sys
 from pathlib import Path
 
@@ -15,30 +15,30 @@ from benchmarks.faults.conditions.condition import (
     wait,
 )
 
-NOBODY = 65534
+NOBODY = "65534"
+# It may read everything, so that it finds this interpreter and this checkout, and write nothing.
+SETPRIV = (
+    "setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+    "--inh-caps=-all,+dac_read_search", "--ambient-caps=-all,+dac_read_search",
+    "--bounding-set=-all,+dac_read_search",
+)  # fmt: skip
 
 
-def become_nobody() -> None:
-    """Give up root's rights; nothing to do for another user."""
+def become_nobody(arguments: list[str]) -> None:
+    """Replace this process by the same command of a user without rights; root only."""
     if os.geteuid() == 0:
-        os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        os.environ["PYTHONPATH"] = str(ROOT)
+        os.execvp("setpriv", [*SETPRIV, sys.executable, "-P", "-m", "synthbench", *arguments])
 
 
 def let_nobody_write(folder: Path) -> None:
-    """Give a folder to the user without rights; raises SkippedError if it cannot be reached."""
+    """Give a folder to the user without rights; raises SkippedError if one cannot become it."""
     if os.geteuid() != 0:
         return
+    if shutil.which("setpriv") is None:
+        raise SkippedError("there is no setpriv here, which starts a process of another user")
     for path in [folder, *folder.rglob("*")]:
-        os.chown(path, NOBODY, NOBODY)
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", f"import os, numpy, synthbench; os.listdir({str(folder)!r})"],
-        env={"PYTHONPATH": str(ROOT), "PATH": os.defpath}, cwd="/", user=NOBODY, group=NOBODY,
-        extra_groups=[], capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    if done.returncode:
-        raise SkippedError("another user cannot read this checkout, its packages or this folder")
+        os.chown(path, int(NOBODY), int(NOBODY))
 
 
 def non_root(folder: Path) -> tuple[list[str], str]:
@@ -64,4 +64,8 @@ def _run_as_nobody(folder: Path, environment: dict[str, str | None]) -> tuple[li
     let_nobody_write(folder)
     command = start_run(folder, environment=environment, prepare=become_nobody)
     problems = wait(command)
+    if problems:
+        return problems, command.text("err")
+    if os.geteuid() == 0 and (folder / "run" / "run.json").stat().st_uid != int(NOBODY):
+        problems.append("the run was not one of another user, so nothing was checked")
     return problems + judge_finished(folder / "run"), command.text("err")
