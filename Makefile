@@ -2,6 +2,7 @@
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
+# make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
 # make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
@@ -23,7 +24,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-versions microbench peers paper-tables lock lock-versions clean python
+.PHONY: bench test test-versions microbench peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -59,6 +60,9 @@ peers: $(PEERS)
 $(PEERS): requirements-peers.lock $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements-peers.lock
 	touch $@
+
+faults: $(INSTALLED)
+	$(BIN)/python -m benchmarks.faults
 
 paper-tables: $(INSTALLED)
 	$(BIN)/synthbench tables --paper --page docs/paper.md --format terminal

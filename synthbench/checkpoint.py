@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from synthbench.errors import ResultsError
+from synthbench.errors import ResultsError, SynthbenchError
 from synthbench.mixers.base import Array
 from synthbench.suites.cell import Cell, model_of
 
@@ -47,7 +47,7 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
             if entries[CELL].file_size > MOST_CELL_BYTES:
                 raise ValueError(f"its {CELL} is too long")
             cell = Cell.model_validate(json.loads(str(_read(file, entries.pop(CELL)))))
-            declared = {name: p.shape for name, p in model_of(cell).parameters().items()}
+            declared = _declared(path, cell)
             held = {name: _shape(file, info) for name, info in entries.items()}
             wrong = sorted(n for n in declared | held if declared.get(n) != held.get(n))
             if wrong:
@@ -67,6 +67,13 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
                 f"{path}: {name}: not all values are finite numbers; write the checkpoint again"
             )
     return cell, arrays
+
+
+def _declared(path: Path, cell: Cell) -> dict[str, tuple[int, ...]]:
+    try:
+        return {name: p.shape for name, p in model_of(cell).parameters().items()}
+    except SynthbenchError as error:
+        raise ResultsError(f"{path}: its model cannot be built: {error}") from error
 
 
 def _shape(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[int, ...]:

@@ -22,6 +22,14 @@ from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, 
 T = TypeVar("T")
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an exception; empty where its own code for that fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def accept(cls: type[Any]) -> None:
     """The check of a kind that asks for nothing beyond a name."""
 
@@ -147,7 +155,7 @@ class Registry(Generic[T]):
                 raise
             except BaseException as error:  # another's package may fail in any way, and even exit
                 self._entry_points_read = False  # so that the next call reports it again
-                problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+                problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
                 raise SynthbenchError(
                     f"entry point {point.name!r} = {point.value!r} in group {self.group} cannot be "
                     f"used: {problem}; fix or uninstall "
@@ -237,7 +245,7 @@ def _imported(module_name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plug-in may fail in any way of its own, and even exit
-        problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+        problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
         raise SynthbenchError(
             f"plug-in {module_name!r} cannot be imported: {problem}; it is looked for on the "
             f"Python path and in {here}"

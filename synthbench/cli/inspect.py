@@ -63,9 +63,11 @@ def inspect(
     from synthbench.report.figures.image_files import write_figures
     from synthbench.report.figures.weights import heat_maps, histograms, weights_of
     from synthbench.run.extensions import load_plugin
+    from synthbench.tasks.data.catalog import DATA_SOURCE_REGISTRY
 
     for module in plugin:
         load_plugin(module)
+    DATA_SOURCE_REGISTRY.find(data)  # before anything is written
     if Path(source).is_file():
         cell, parameters = read_checkpoint(Path(source))
         states = {Path(source).stem: parameters}

@@ -12,7 +12,7 @@ import typer
 from synthbench.cli.options import Results
 from synthbench.cli.output import complain, console, say, write
 from synthbench.cli.runs import find_run
-from synthbench.errors import ResultsError
+from synthbench.errors import NotationError, ResultsError
 
 if TYPE_CHECKING:
     from synthbench.report.data.table import Table
@@ -75,6 +75,8 @@ def tables(
     """
     from synthbench.store import list_runs
 
+    if page is not None and not paper:
+        raise NotationError("--page is the page of the paper's tables; add --paper")
     if paper:
         _paper(results, page, format or Format.TERMINAL)
         return

@@ -13,6 +13,7 @@ import gc
 import importlib
 import os
 import secrets
+import select
 import signal
 import sys
 import time
@@ -41,6 +42,8 @@ JOBS_FD, REPLIES_FD, ERRORS_FD = 0, 1, 2
 def main(framework: str, plugins: list[str]) -> None:
     """Import the framework, report it, then do jobs until the owner closes the pipe."""
     limits.die_with_parent()
+    if _owner_is_gone():  # it died before this process could ask to die with it
+        return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
     replies = os.dup(REPLIES_FD)
     os.dup2(ERRORS_FD, REPLIES_FD)  # what a framework prints must not look like a reply
@@ -144,6 +147,13 @@ def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
         return replace(last, outcome="timeout", reason=f"ended after {seconds:g} s{stage}")
     outcome, reason = classify_exit(ended.status, ended.output, oom_kills)
     return replace(last, outcome=outcome, reason=reason + stage)
+
+
+def _owner_is_gone() -> bool:
+    """Whether the owner has closed its end of the pipe of jobs."""
+    poll = select.poll()
+    poll.register(JOBS_FD, 0)  # a hang-up is always reported
+    return bool(poll.poll(0))
 
 
 def _write(replies: int, reply: Reply) -> None:

@@ -51,6 +51,11 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a single value")
 
 
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: it has no lone surrogates."""
+    return all(not "\ud800" <= character <= "\udfff" for character in text)
+
+
 def _require_tree(source: str, root: yaml.Node) -> None:
     """NotationError where an alias contains itself, or where aliases multiply without limit.
 
@@ -65,6 +70,9 @@ def _require_tree(source: str, root: yaml.Node) -> None:
             raise NotationError(
                 f"{source}: {'.'.join(path)}: circular YAML alias; write its value out"
             )
+        if isinstance(node, yaml.ScalarNode) and not is_unicode(node.value):
+            where = f"{'.'.join(path)}: " if path else ""
+            raise NotationError(f"{source}: {where}{quote(node.value)} is not valid Unicode")
         if id(node) not in sizes:
             above.add(id(node))
             sizes[id(node)] = 1 + sum(size(part, (*path, name)) for part, name in _parts(node))

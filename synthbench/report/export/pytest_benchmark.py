@@ -33,7 +33,7 @@ def pytest_benchmark_text(run: Run) -> str:
     benchmarks, left_out = [], []
     for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
-        if deciding.outcome == "ok" and samples_of(rounds):
+        if deciding.outcome == "ok" and any(samples_of(rounds)):
             benchmarks.append(_benchmark(run.info, name, rounds))
         else:
             failure = {"outcome": deciding.outcome, "reason": deciding.reason}
