@@ -73,7 +73,7 @@ def main(arguments: list[str], project: Project = Project()) -> int:  # noqa: B0
     reasons = read_reasons(HERE / "reasons.toml")
     score = make_score([results[m.key] for m in chosen], reasons, about)
     print(describe(score))
-    if options.only or options.count < SAMPLE or options.tests != "*":
+    if options.only or options.count < SAMPLE or options.tests != ["*"]:
         return 0
     target = HERE / "score.json"
     target.write_text(json.dumps(score, indent=1) + "\n")
@@ -90,7 +90,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--count", type=int, default=SAMPLE, help=f"mutants (default: {SAMPLE})")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the sample (default: {SEED})")
     parser.add_argument("--only", default="", metavar="TEXT", help="files whose path contains it")
-    parser.add_argument("--tests", default="*", metavar="GLOB", help="test files: test_GLOB.py")
+    parser.add_argument(
+        "--tests", nargs="+", default=["*"], metavar="GLOB", help="test_GLOB.py only"
+    )
     parser.add_argument("--budget", type=float, default=BUDGET, metavar="SECONDS",
                         help="of tests for one mutant (default: %(default).0f)")  # fmt: skip
     parser.add_argument("--again", action="store_true",
@@ -99,11 +101,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def record_tests(project: Project, slots: list[running.Slot], glob: str) -> dict[str, TestFile]:
+def record_tests(
+    project: Project, slots: list[running.Slot], globs: list[str]
+) -> dict[str, TestFile]:
     """The record of every test file, made where there is none yet."""
     folder, tests = project.work / "records", project.root / "tests"
     folder.mkdir(exist_ok=True)
-    files = [f"tests/{file.name}" for file in sorted(tests.glob(f"test_{glob}.py"))]
+    found = {file.name for glob in globs for file in tests.glob(f"test_{glob}.py")}
+    files = [f"tests/{name}" for name in sorted(found)]
     known = read(folder, tests)
     missing = [file for file in files if file not in known]
     if missing:
