@@ -28,6 +28,7 @@ from synthbench.measure.environment import (
     usable_cores,
     versions,
 )
+from synthbench.measure.gpu import nvidia_devices
 
 
 def test_the_environment_is_complete_and_can_be_stored() -> None:
@@ -80,7 +81,7 @@ def test_each_value_is_read_from_its_source(monkeypatch: pytest.MonkeyPatch) -> 
     assert found["variables"]["OMP_NUM_THREADS"] == "2"
     assert "LD_PRELOAD" not in found["variables"]
     assert found["versions"] == versions()
-    assert found["nvidia"] == environment.nvidia_devices()
+    assert found["nvidia"] == nvidia_devices()
     files.clear()
     nothing = read_environment()
     assert nothing["virtual"] is False

@@ -157,8 +157,8 @@ def test_a_reading_has_what_the_driver_reports() -> None:
 def test_each_bit_of_a_reduced_clock_has_its_reason(bits: int, reason: str) -> None:
     held = [f"the GPU's clock was held down by {reason}"]
     for before, after in ((bits, None), (None, bits), (bits | 1, bits)):
-        readings = (GpuReading(1.0, {}, reasons, frozenset()) for reasons in (before, after))
-        assert judge_gpu(*readings, 1) == held
+        first, second = (GpuReading(1.0, {}, found, frozenset()) for found in (before, after))
+        assert judge_gpu(first, second, 1) == held
 
 
 def test_a_reduction_counts_from_its_share_of_the_time() -> None:
