@@ -43,10 +43,6 @@ class Project(NamedTuple):
     preloaded: Sequence[str] = sandbox.PRELOADED
 
     @property
-    def work(self) -> Path:
-        return self.root / ".mutants"
-
-    @property
     def top(self) -> list[str]:
         return sorted({package.partition("/")[0] for package in self.packages})
 
@@ -54,15 +50,17 @@ class Project(NamedTuple):
 def main(arguments: list[str], project: Project = Project()) -> int:  # noqa: B008
     """Run the sample and write the score; 1 if a survivor has no reason or too many survive."""
     options = parse(arguments)
-    project.work.mkdir(exist_ok=True)
+    work = project.root / ".mutants"
+    work.mkdir(exist_ok=True)
     sandbox.preload(project.preloaded)
-    slots = running.make_slots(project.root, project.work, options.jobs)
-    records = record_tests(project, slots, options.tests)
+    slots = running.make_slots(project.root, work, options.jobs)
+    project = project._replace(root=slots[0].tree)  # the checkout may be edited meanwhile
+    records = record_tests(project, work, slots, options.tests)
     if options.record_only:
         return 0
     found = all_mutants(project.root, project.packages, options.only)
     chosen = sample(found, options.count, options.seed)
-    results = run(project, slots, chosen, records, options)
+    results = run(project, work, slots, chosen, records, options)
     about = {
         "commit": git("rev-parse", "HEAD"),
         "changed": bool(git("status", "--porcelain", "--", "synthbench", "tests/*.py")),
@@ -102,10 +100,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
 
 
 def record_tests(
-    project: Project, slots: list[running.Slot], globs: list[str]
+    project: Project, work: Path, slots: list[running.Slot], globs: list[str]
 ) -> dict[str, TestFile]:
     """The record of every test file, made where there is none yet."""
-    folder, tests = project.work / "records", project.root / "tests"
+    folder, tests = work / "records", project.root / "tests"
     folder.mkdir(exist_ok=True)
     found = {file.name for glob in globs for file in tests.glob(f"test_{glob}.py")}
     files = [f"tests/{name}" for name in sorted(found)]
@@ -129,13 +127,14 @@ def record_tests(
 
 def run(
     project: Project,
+    work: Path,
     slots: list[running.Slot],
     chosen: list[Mutant],
     records: dict[str, TestFile],
     options: argparse.Namespace,
 ) -> dict[str, running.Result]:
     """Run the mutants that have no result yet; key -> result."""
-    file = project.work / f"results-{options.seed}.jsonl"
+    file = work / f"results-{options.seed}.jsonl"
     digest = tree_digest(project)
     results = running.read(file, None if options.again else digest)
     if options.again:
