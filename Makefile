@@ -8,6 +8,9 @@
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
 #                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is
 #                     a failure; with ONLY="py311-oldest py312-newest" only these run.
+# make mutants  change the code in one place, 300 times, and see whether pytest notices: the score is
+#               tests/mutants/score.json. With OPTIONS="--only measure --count 50" fewer; see
+#               python -m tests.mutants --help
 # make clean    remove every virtual environment and cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 # make lock-versions  the same for the combinations of make test-versions
@@ -24,7 +27,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-versions microbench peers faults paper-tables lock lock-versions clean python
+.PHONY: bench test test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -52,6 +55,9 @@ microbench: $(INSTALLED)
 			--benchmark-only --benchmark-storage=$$saved --benchmark-autosave \
 			--benchmark-columns=median,iqr,rounds $$compare || exit 1; \
 	done
+
+mutants: $(INSTALLED)
+	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(OPTIONS)
 
 peers: $(PEERS)
 	$(BIN)/python -m benchmarks.peers --device $(DEVICE)
@@ -101,5 +107,5 @@ lock-versions: | python
 
 clean:
 	rm -rf $(VENV) $(VENV)-lock .venvs .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
-		.import_linter_cache build dist
+		.import_linter_cache .mutants build dist
 	find synthbench tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

@@ -136,7 +136,7 @@ def test_cells_of_a_right_length_are_timed_and_share_one_check() -> None:
 def test_a_mixer_that_raises_is_left_to_its_cell() -> None:
     """Its outcome is then that of the cell, with the stage in which it was raised."""
     synthbench.register(LongerError)
-    runner, host = checking_runner("torch")
+    runner, _ = checking_runner("torch")
     record = checked(runner, tiny_cell("longer_error", "torch", "train", 24))
     assert (record.outcome, record.reason) == ("ok", TIMED)
     assert "crashed: " in own_length_of(record).reason
