@@ -136,7 +136,7 @@ def test_cells_of_a_right_length_are_timed_and_share_one_check() -> None:
 def test_a_mixer_that_raises_is_left_to_its_cell() -> None:
     """Its outcome is then that of the cell, with the stage in which it was raised."""
     synthbench.register(LongerError)
-    runner, host = checking_runner("torch")
+    runner, _ = checking_runner("torch")
     record = checked(runner, tiny_cell("longer_error", "torch", "train", 24))
     assert (record.outcome, record.reason) == ("ok", TIMED)
     assert "crashed: " in own_length_of(record).reason
@@ -209,6 +209,9 @@ def test_what_numpy_is_too_slow_for_is_compared_with_the_reference_form(
     monkeypatch.setattr(backend, "outputs" if mode == "forward" else "gradients", off)
     assert check_own_length(backend, cell).passed is False
     assert sorted(forms) == [("auto", "float32"), ("reference", "float32")]
+    forms.clear()
+    check_own_length(backend, tiny_cell("V", "torch", mode, 24, dtype="bfloat16"))
+    assert sorted(forms) == [("auto", "bfloat16"), ("reference", "float32")]
 
 
 @pytest.mark.usefixtures("slow_numpy")
