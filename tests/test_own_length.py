@@ -209,6 +209,9 @@ def test_what_numpy_is_too_slow_for_is_compared_with_the_reference_form(
     monkeypatch.setattr(backend, "outputs" if mode == "forward" else "gradients", off)
     assert check_own_length(backend, cell).passed is False
     assert sorted(forms) == [("auto", "float32"), ("reference", "float32")]
+    forms.clear()
+    check_own_length(backend, tiny_cell("V", "torch", mode, 24, dtype="bfloat16"))
+    assert sorted(forms) == [("auto", "bfloat16"), ("reference", "float32")]
 
 
 @pytest.mark.usefixtures("slow_numpy")
