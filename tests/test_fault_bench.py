@@ -26,6 +26,7 @@ from benchmarks.faults.processes import MARKER, left_behind, marked
 from benchmarks.faults.try_inputs import try_input, try_inputs
 from tests.plugin_isolation import isolated_plugins
 
+ROOT = Path(__file__).resolve().parents[1]
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
 
 CASE = Case("kind", "name", ("tables",))
@@ -45,6 +46,20 @@ SELECTED = {
     "plug-in": "an exception that cannot be printed (list)",
     "environment": "COLUMNS -1 (run)",
 }
+
+# What the benchmark found to end in a traceback, a hang or a wrong result.
+FOUND = (
+    "suite file: 5000 hexadecimal digits",
+    "suite file: an escaped surrogate in a variant",
+    "suite file: a very long key",
+    "checkpoint: empty",
+    "checkpoint: a cell of deep lists",
+    "checkpoint: a cell with heads 3",
+    "checkpoint: texts as parameters",
+    "plug-in: parameters that exit",
+    "command line: tables --page out.md",
+    "command line: inspect results/tiny/one --data nonsense --steps 0 --out empty/x",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -72,6 +87,20 @@ def test_one_input_of_each_kind(kind: str, tmp_path: Path) -> None:
     problems, printed = try_input(case, tmp_path / "case")
     assert problems == [], printed
     assert not (tmp_path / "case").exists()
+
+
+@pytest.mark.parametrize("title", FOUND)
+def test_what_was_found_is_refused(title: str, tmp_path: Path) -> None:
+    (case,) = (case for case in CASES if case.title == title)
+    problems, printed = try_input(case, tmp_path / "case")
+    assert problems == [], printed
+
+
+def test_a_host_whose_owner_is_gone_does_not_import_its_framework() -> None:
+    command = [sys.executable, "-m", "synthbench.run.host", "torch"]
+    host = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=ROOT)
+    out, _ = host.communicate(timeout=300)  # closes its input at once
+    assert (host.returncode, out) == (0, b"")
 
 
 def test_a_few_kills(tmp_path: Path) -> None:
@@ -127,12 +156,12 @@ def test_a_wrong_message_and_a_changed_file_are_reported(tmp_path: Path) -> None
 
 def test_a_command_that_hangs_or_raises_is_reported(tmp_path: Path) -> None:
     """From end to end: a plug-in that raises what no command expects."""
-    source = "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n"
+    source = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)\n"
     case = Case("k", "n", ("list", "variants", "--plugin", "own"), {"own.py": source})
     report = Report()
     try_inputs([case], tmp_path, report)
     assert [finding.problem for finding in report.findings] == [
-        "exit code -11 instead of 2", "no message",
+        "exit code -9 instead of 2", "no message",
     ]  # fmt: skip
     assert json.loads(report.findings[0].line())["case"] == "k: n"
     assert report.counts["inputs", "k"].problems == 1

@@ -20,7 +20,7 @@ def no_status(folder: Path) -> tuple[list[str], str]:
 
 
 def _without(folder: Path, name: str, says: str) -> tuple[list[str], str]:
-    options = write_plugin(folder, NO_FILE.format(name=name))
+    options = write_plugin(folder, NO_FILE.replace("{name}", name))
     command = start_run(folder, more=options)
     problems = wait(command) + judge_finished(folder / "run")
     for record in read_run(folder / "run").records:
