@@ -75,7 +75,9 @@ def test_each_metric_is_pooled_as_it_is_declared() -> None:
         record(at(), timing=timing(0.1, 8.0), memory=memory(300, batch=50), round=1),
         record(at(), timing=timing(0.7, 3.0), memory=memory(200), round=2),
     ]
-    row = pool_rounds(record_frame(rounds)).iloc[0]
+    frame = record_frame(rounds)
+    assert list(frame["steps_per_second"]) == pytest.approx([5, 10, 1 / 0.7])
+    row = pool_rounds(frame).iloc[0]
     assert row["median_seconds"] == pytest.approx(0.2)
     assert (row["low_seconds"], row["high_seconds"]) == pytest.approx((0.09, 0.77))
     assert row["steps_per_second"] == pytest.approx(5)
@@ -91,12 +93,13 @@ def test_each_metric_is_pooled_as_it_is_declared() -> None:
 def test_the_worst_outcome_of_the_rounds_is_that_of_the_cell(milder: int) -> None:
     worse = OUTCOMES[milder - 1]
     rounds = [
-        record(at(), outcome=OUTCOMES[milder], reason="mild", round=0),
-        record(at(), outcome=worse, reason="bad", round=1),
+        record(at(), outcome=OUTCOMES[milder], reason="mild", round=0, constants=1),
+        record(at(), outcome=worse, reason="bad", round=1, constants=2),
         record(at(), outcome=worse, reason="bad again", round=2),
     ]
     row = pool_rounds(record_frame(rounds)).iloc[0]
     assert (row["outcome"], row["reason"], row["round"]) == (worse, "bad", 1)
+    assert row["constants"] == 2  # of the round that gives the outcome
 
 
 def test_outcomes_are_ordered_from_failures_to_ok() -> None:
