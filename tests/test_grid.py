@@ -23,10 +23,8 @@ SAMPLES = (0.9, 1.0, 1.1)  # of `record`, times its seconds: three, so the inter
 ERROR = math.log(1.1 / 0.9) / (2 * 1.959964)  # standard error of one such median's logarithm
 
 
-def memory(peak: int, **parts: int) -> Memory:
-    return Memory(
-        **({"parameters": 1, "optimizer": 1, "batch": 1} | parts), peak=peak, method="rss"
-    )
+def memory(peak: int, batch: int = 1) -> Memory:
+    return Memory(parameters=1, optimizer=1, batch=batch, peak=peak, method="rss")
 
 
 def key(variant: str = "V", framework: str = "torch", mode: str = "forward", **changes: Any) -> Key:
@@ -49,7 +47,7 @@ def test_pooled_values_are_those_of_the_known_rounds(
     values: list[float | None], order: list[int]
 ) -> None:
     known = [value for value in values if value is not None]
-    expected = {"median": statistics.median, "max": max, "min": min, "sum": sum}
+    expected: dict[str, Any] = {"median": statistics.median, "max": max, "min": min, "sum": sum}
     for how, function in expected.items():
         found = pool_values(how, values, first=7)  # type: ignore[arg-type]
         assert found == (function(known) if known else None)
@@ -91,9 +89,10 @@ def test_each_metric_is_pooled_as_it_is_declared() -> None:
 
 @pytest.mark.parametrize("milder", range(1, len(OUTCOMES)))
 def test_the_worst_outcome_of_the_rounds_is_that_of_the_cell(milder: int) -> None:
-    worse = OUTCOMES[milder - 1]
+    worse: Any = OUTCOMES[milder - 1]
+    mild: Any = OUTCOMES[milder]
     rounds = [
-        record(at(), outcome=OUTCOMES[milder], reason="mild", round=0, constants=1),
+        record(at(), outcome=mild, reason="mild", round=0, constants=1),
         record(at(), outcome=worse, reason="bad", round=1, constants=2),
         record(at(), outcome=worse, reason="bad again", round=2),
     ]
@@ -154,7 +153,8 @@ def test_heads_may_follow_the_variant() -> None:
 
 
 def test_models_with_a_label_may_differ_in_their_own_fields() -> None:
-    wide, narrow = {"label": "wide", "d_model": 128}, {"label": "narrow", "d_model": 64}
+    wide: dict[str, Any] = {"label": "wide", "d_model": 128}
+    narrow: dict[str, Any] = {"label": "narrow", "d_model": 64}
     assert fields_of(at(**wide), at(**narrow)) == ["label"]
     assert fields_of(at(**wide), at("R", label="wide", d_model=64)) == ["d_model"]
     assert fields_of(at(**wide, batch=2), at(**narrow, batch=4)) == ["batch", "label"]
