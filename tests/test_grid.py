@@ -23,10 +23,8 @@ SAMPLES = (0.9, 1.0, 1.1)  # of `record`, times its seconds: three, so the inter
 ERROR = math.log(1.1 / 0.9) / (2 * 1.959964)  # standard error of one such median's logarithm
 
 
-def memory(peak: int, **parts: int) -> Memory:
-    return Memory(
-        **({"parameters": 1, "optimizer": 1, "batch": 1} | parts), peak=peak, method="rss"
-    )
+def memory(peak: int, batch: int = 1) -> Memory:
+    return Memory(parameters=1, optimizer=1, batch=batch, peak=peak, method="rss")
 
 
 def key(variant: str = "V", framework: str = "torch", mode: str = "forward", **changes: Any) -> Key:
@@ -49,7 +47,7 @@ def test_pooled_values_are_those_of_the_known_rounds(
     values: list[float | None], order: list[int]
 ) -> None:
     known = [value for value in values if value is not None]
-    expected = {"median": statistics.median, "max": max, "min": min, "sum": sum}
+    expected: dict[str, Any] = {"median": statistics.median, "max": max, "min": min, "sum": sum}
     for how, function in expected.items():
         found = pool_values(how, values, first=7)  # type: ignore[arg-type]
         assert found == (function(known) if known else None)
@@ -75,7 +73,9 @@ def test_each_metric_is_pooled_as_it_is_declared() -> None:
         record(at(), timing=timing(0.1, 8.0), memory=memory(300, batch=50), round=1),
         record(at(), timing=timing(0.7, 3.0), memory=memory(200), round=2),
     ]
-    row = pool_rounds(record_frame(rounds)).iloc[0]
+    frame = record_frame(rounds)
+    assert list(frame["steps_per_second"]) == pytest.approx([5, 10, 1 / 0.7])
+    row = pool_rounds(frame).iloc[0]
     assert row["median_seconds"] == pytest.approx(0.2)
     assert (row["low_seconds"], row["high_seconds"]) == pytest.approx((0.09, 0.77))
     assert row["steps_per_second"] == pytest.approx(5)
@@ -89,14 +89,16 @@ def test_each_metric_is_pooled_as_it_is_declared() -> None:
 
 @pytest.mark.parametrize("milder", range(1, len(OUTCOMES)))
 def test_the_worst_outcome_of_the_rounds_is_that_of_the_cell(milder: int) -> None:
-    worse = OUTCOMES[milder - 1]
+    worse: Any = OUTCOMES[milder - 1]
+    mild: Any = OUTCOMES[milder]
     rounds = [
-        record(at(), outcome=OUTCOMES[milder], reason="mild", round=0),
-        record(at(), outcome=worse, reason="bad", round=1),
+        record(at(), outcome=mild, reason="mild", round=0, constants=1),
+        record(at(), outcome=worse, reason="bad", round=1, constants=2),
         record(at(), outcome=worse, reason="bad again", round=2),
     ]
     row = pool_rounds(record_frame(rounds)).iloc[0]
     assert (row["outcome"], row["reason"], row["round"]) == (worse, "bad", 1)
+    assert row["constants"] == 2  # of the round that gives the outcome
 
 
 def test_outcomes_are_ordered_from_failures_to_ok() -> None:
@@ -151,7 +153,8 @@ def test_heads_may_follow_the_variant() -> None:
 
 
 def test_models_with_a_label_may_differ_in_their_own_fields() -> None:
-    wide, narrow = {"label": "wide", "d_model": 128}, {"label": "narrow", "d_model": 64}
+    wide: dict[str, Any] = {"label": "wide", "d_model": 128}
+    narrow: dict[str, Any] = {"label": "narrow", "d_model": 64}
     assert fields_of(at(**wide), at(**narrow)) == ["label"]
     assert fields_of(at(**wide), at("R", label="wide", d_model=64)) == ["d_model"]
     assert fields_of(at(**wide, batch=2), at(**narrow, batch=4)) == ["batch", "label"]
@@ -247,7 +250,9 @@ def test_a_comparison_pairs_the_rounds_that_both_have() -> None:
     # Errors of round 0: V alone; of round 1: both.
     assert found.within == pytest.approx(ERROR * math.sqrt((1 + 2) / 2), rel=1e-6)
     by_memory = Grid(rounds, ["V", "R"]).compare(key("R"), key(), "V", cost="peak_bytes")
-    assert by_memory == (pytest.approx((math.log(4), math.log(0.5))), 0.0)
+    assert isinstance(by_memory, Comparison)
+    assert by_memory.log_ratios == pytest.approx((math.log(4), math.log(0.5)))
+    assert by_memory.within == 0
     rounds += [record(at(), 8.0, round=4), record(at("R"), 0.5, round=4)]
     ratio = Grid(rounds, ["V", "R"]).speed_ratio(key("R"), key(), "V")
     assert ratio == pytest.approx((2 * 6 * 16) ** (1 / 3))
@@ -303,7 +308,8 @@ def twin_records() -> list[Record]:
 def test_the_noise_floor_is_that_of_the_twins_geometric_means() -> None:
     noise = noise_of(Grid(twin_records(), ["V"]), info())
     assert noise.floor is not None
-    assert (noise.floor.ratio, noise.floor.groups) == (pytest.approx(3), 3)
+    assert noise.floor.ratio == pytest.approx(3)
+    assert noise.floor.groups == 3
     assert noise.floor.coverage == pytest.approx(0.75)
     assert noise.margin == pytest.approx(3)
     assert "200% (from the baseline against its A/A twin in 3 groups" in noise.line

@@ -12,7 +12,7 @@ from synthbench.errors import NotationError, ShapeError
 from synthbench.measure import ceiling as ceiling_module
 from synthbench.measure.ceiling import ceiling_of, smallest_step_seconds
 from synthbench.measure.memory_prediction import TooLargeError, declared_plan, require_memory
-from synthbench.measure.plausibility import ImplausibleError, require_plausible
+from synthbench.measure.plausibility import ImplausibleError, require_plausible, step_flops
 from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.declaration import cost, declared_parameters_of, flops_of
 from synthbench.mixers.initializers import ONES
@@ -67,6 +67,7 @@ def test_half_of_the_smallest_step_is_the_shortest_time() -> None:
     assert not refused(steps(0.25, dispatch=0.5), 1)
     assert refused(steps(0.2499, dispatch=0.5), 1)
     assert not refused(steps(1e-9), 0)
+    assert step_flops("forward", 100, 0) == 0  # counted, and none
 
 
 # --- memory -------------------------------------------------------------------------------------
@@ -168,7 +169,7 @@ def test_parameters_and_constants_are_counted_apart() -> None:
     assert (found.parameters, found.constants, found.flops) == (6, 5, None)
 
 
-@pytest.mark.parametrize(("returned", "counted"), [(None, None), (7, 7), (7.0, 7), (True, 1)])
+@pytest.mark.parametrize(("returned", "counted"), [(None, None), (0, 0), (7, 7), (7.0, 7)])
 def test_a_count_is_an_integer_or_not_known(returned: Any, counted: int | None) -> None:
     mixer = Declared()
     mixer.returned = returned
@@ -200,6 +201,8 @@ def test_a_length_is_from_one_to_the_longest() -> None:
     for length in (0, -1, 13):
         with pytest.raises(ShapeError):
             cost(mixer, SIZES, batch=1, seq_len=length)
+    with pytest.raises(ShapeError):
+        cost(mixer, SIZES, batch=1, seq_len=2.5)  # type: ignore[arg-type]
     for batch in (0, -1):
         with pytest.raises(ShapeError):
             cost(mixer, SIZES, batch=batch, seq_len=1)

@@ -378,3 +378,11 @@ def test_an_option_takes_only_values_of_the_type_of_its_default(option: str, giv
     )
     assert parse("typed(free=none)") == parse("typed(free=NULL)") == Typed()
     assert parse("typed(free='none')") == Typed(free="none")
+
+
+@pytest.mark.parametrize(("length", "whole"), [(90, True), (121, False)])
+def test_only_a_long_variant_is_shown_in_part(length: int, whole: bool) -> None:
+    text = "V+" + "!" * (length - 2)
+    with pytest.raises(NotationError) as caught:
+        parse(text)
+    assert (text in str(caught.value)) == whole

@@ -133,8 +133,13 @@ def test_a_ratio_of_steps_is_taken_within_rounds_and_over_the_papers() -> None:
 
 
 def test_a_ratio_of_flops_is_at_the_papers_lengths_with_one_hot_look_ups() -> None:
-    stack = {"model": "encoder_decoder", "layers": 1, "feed_forward": 32, "vocabulary": 50}
-    shapes = {"max_len": 512, "target_len": 64, **stack}
+    stack: dict[str, Any] = {
+        "model": "encoder_decoder",
+        "layers": 1,
+        "feed_forward": 32,
+        "vocabulary": 50,
+    }
+    shapes: dict[str, Any] = {"max_len": 512, "target_len": 64, **stack}
     ours = measured(*(record(at(v, f, **shapes)) for v in "VR" for f in ("torch", "jax")))
     cells = {v: ours.cell("torch", v) for v in "VR"}
     assert cells["V"] is not None and cells["R"] is not None
