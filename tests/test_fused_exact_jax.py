@@ -243,7 +243,7 @@ def test_what_cudnn_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_attention, "cudnn_can", lambda *args: True)
     for causal in (False, True):
         got, want = both("FR(rank=3)+V", start_of("FR(rank=3)+V"), None, causal, np.float64)
-        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # softmax in float32
     assert [options["implementation"] for options in made] == ["cudnn", "cudnn"]
     assert [options["is_causal"] for options in made] == [False, True]
 
