@@ -139,7 +139,8 @@ def test_padding_as_a_feature_is_finite_in_every_type(dtype: torch.dtype) -> Non
     with recording_kernels() as kernels:
         y = fused_attention.fused(mixer, p, torch.tensor(X, dtype=dtype), torch.tensor(MASK), True)
     assert "scaled_dot_product_attention" in kernels
-    y.float().square().sum().backward()
+    loss: Any = y.float().square().sum()
+    loss.backward()
     assert y.isfinite().all() and not y[2].any()
     for name, tensor in p.items():
         assert tensor.grad is not None and tensor.grad.isfinite().all(), name

@@ -124,8 +124,9 @@ def test_weights_of_all_examples_are_made_once_unless_that_loses_digits() -> Non
         assert next(iter(used)) == "one product per head, by blocks of queries"
 
 
-@pytest.mark.parametrize("width", [1, 2, 5, 8])
-@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    ("width", "causal"), [(1, False), (2, False), (2, True), (5, False), (5, True)]
+)
 def test_convolution_by_head_is_its_definition(
     width: int, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -149,11 +150,18 @@ def test_convolution_by_head_is_its_definition(
 
         for widest in (64, 0):
             monkeypatch.setattr(head_convolution, "WIDEST_SHIFTED", widest)
-            run = lambda u, kernel: head_convolution.convolve_heads(u, kernel, causal)  # noqa: E731
+
+            @jax.jit
+            def run(u: jax.Array, kernel: jax.Array, dy: jax.Array) -> Any:
+                made, pull = jax.vjp(
+                    lambda u, kernel: head_convolution.convolve_heads(u, kernel, causal), u, kernel
+                )
+                return made, *pull(dy)
+
             with recording_kernels() as used:
-                made, pull = jax.vjp(run, jnp.asarray(u), jnp.asarray(kernel))
+                found = run(u, kernel, dy)
             assert list(used) == ["shifted sums" if widest else "banded products"]
-            for got, want in zip((made, *pull(jnp.asarray(dy))), (y, du, d_kernel), strict=True):
+            for got, want in zip(found, (y, du, d_kernel), strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
@@ -235,7 +243,7 @@ def test_what_cudnn_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_attention, "cudnn_can", lambda *args: True)
     for causal in (False, True):
         got, want = both("FR(rank=3)+V", start_of("FR(rank=3)+V"), None, causal, np.float64)
-        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-10)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # softmax in float32
     assert [options["implementation"] for options in made] == ["cudnn", "cudnn"]
     assert [options["is_causal"] for options in made] == [False, True]
 

@@ -121,10 +121,15 @@ def test_the_memory_of_the_other_side_does_not_count(monkeypatch: pytest.MonkeyP
 
 def test_the_mark_and_the_reset_come_before_the_step(monkeypatch: pytest.MonkeyPatch) -> None:
     order: list[str] = []
-    mark = SimpleNamespace(rise=lambda: order.append("rise") or 0, description="")
-    monkeypatch.setattr(measure, "mark_resident", lambda: order.append("mark") or mark)
-    monkeypatch.setattr(measure, "run", lambda step: order.append("run"))
-    step = side(reset_device_peak=lambda: order.append("reset"))
+
+    def noted(word: str, value: Any = None) -> Any:
+        order.append(word)
+        return value
+
+    mark = SimpleNamespace(rise=lambda: noted("rise", 0), description="")
+    monkeypatch.setattr(measure, "mark_resident", lambda: noted("mark", mark))
+    monkeypatch.setattr(measure, "run", lambda step: noted("run"))
+    step = side(reset_device_peak=lambda: noted("reset"))
     measure.memory(step, side(), "cpu")
     assert sorted(order[:2]) == ["mark", "reset"]
     assert order[2:] == ["run", "rise"]
@@ -172,11 +177,14 @@ def test_outputs_have_to_agree_before_anything_is_timed(
 ) -> None:
     both = [side(form="fused", compile=lambda: None, value=value) for value in (first, 1.0)]
     timed: list[str] = []
+
+    def alternately(*args: Any) -> Any:
+        timed.append("timed")
+        return [1.0], [2.0]
+
     monkeypatch.setattr(measure, "build", lambda *args: tuple(both))
     monkeypatch.setattr(measure, "run", lambda step: np.asarray(step.value))
-    monkeypatch.setattr(
-        measure, "time_alternately", lambda *args: timed.append("timed") or ([1.0], [2.0])
-    )
+    monkeypatch.setattr(measure, "time_alternately", alternately)
     found = measure.measure("torch", "V", "textbook", "forward", 8, 2, 8, 2, "float32", "cpu",
                             {"pairs": 1, "seconds": 0.0, "limit": 0.0})  # fmt: skip
     assert found["outcome"] == outcome

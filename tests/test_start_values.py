@@ -89,7 +89,10 @@ VARIANCE: dict[str, dict[str, float]] = {
 def variance(parameter: Parameter) -> float:
     """The variance that a declaration draws with, by the definition of its distribution."""
     init = parameter.init
-    return init.bound**2 / 3 if isinstance(init, Uniform) else init.std**2  # type: ignore[attr-defined]
+    if isinstance(init, Uniform):
+        return init.bound**2 / 3
+    assert isinstance(init, Normal)
+    return init.std**2
 
 
 @pytest.mark.parametrize(("variant", "expected"), VARIANCE.items(), ids=str)

@@ -154,7 +154,7 @@ def test_length_and_causality_have_their_own_weights() -> None:
     module = module_of("R+Fix")
     for causal in (False, True, False):
         torch.testing.assert_close(evaluated(module, causal=causal), plain(module, "R+Fix", causal))
-        for length in (6, 1, 4):
+        for length in (6, 1, 4, 6):
             short = evaluated(module, X[:, :length], causal)
             p = {**dict(module.named_parameters()), **dict(module.named_buffers())}
             mixer: Any = parse("R+Fix")
