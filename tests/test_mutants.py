@@ -172,6 +172,7 @@ def test_packages_have_shares_in_proportion() -> None:
     assert shares({"a": 60, "b": 30, "c": 10}, 10) == {"a": 6, "b": 3, "c": 1}
     assert shares({"a": 5, "b": 5, "c": 5}, 10) == {"a": 4, "b": 3, "c": 3}
     assert shares({"a": 2, "b": 1}, 10) == {"a": 2, "b": 1}
+    assert shares({"a": 13, "b": 17}, 10) == {"a": 4, "b": 6}  # of 4.3 and 5.7
 
 
 def test_a_sample_is_that_of_its_seed() -> None:
