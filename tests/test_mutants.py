@@ -135,6 +135,7 @@ def f(a: Literal["a"]) -> Literal["b"]:
     assert a == 5
     if a:
         raise ValueError("no" + str(6))
+    yield "inf"
     return [cast("str", b) for b, c in zip(a, a, strict=True) if len(b)]
 '''
     left = changes(source)
