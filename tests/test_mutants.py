@@ -135,6 +135,7 @@ def f(a: Literal["a"]) -> Literal["b"]:
     assert a == 5
     if a:
         raise ValueError("no" + str(6))
+    yield "inf"
     return [cast("str", b) for b, c in zip(a, a, strict=True) if len(b)]
 '''
     left = changes(source)
@@ -172,6 +173,7 @@ def test_packages_have_shares_in_proportion() -> None:
     assert shares({"a": 60, "b": 30, "c": 10}, 10) == {"a": 6, "b": 3, "c": 1}
     assert shares({"a": 5, "b": 5, "c": 5}, 10) == {"a": 4, "b": 3, "c": 3}
     assert shares({"a": 2, "b": 1}, 10) == {"a": 2, "b": 1}
+    assert shares({"a": 13, "b": 17}, 10) == {"a": 4, "b": 6}  # of 4.3 and 5.7
 
 
 def test_a_sample_is_that_of_its_seed() -> None:

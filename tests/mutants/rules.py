@@ -70,6 +70,10 @@ def _is_a(*kinds: type[cst.CSTNode]) -> Rule:
     return lambda node, parents: isinstance(node, kinds)
 
 
+def _infinity(node: cst.CSTNode, parents: Parents) -> bool:
+    return isinstance(node, cst.SimpleString) and node.value.strip("\"'-") in ("inf", "nan")
+
+
 def _certain_error(node: cst.CSTNode, parents: Parents) -> bool:
     called = node.func if isinstance(node, cst.Call) else None
     return isinstance(called, cst.Name) and called.value in ("len", "isinstance")
@@ -89,6 +93,7 @@ RULES: dict[str, Rule] = {
     "the text of an error message": _is_a(cst.Raise),
     "an assertion: it tells the type checker what is known": _is_a(cst.Assert),
     "strict of zip(): an assertion that lengths are equal": _strict_zip,
+    "the text in float('inf'): its case does not matter": _infinity,
     "a decorator: applied at import, as the tool's own runner has it": _is_a(cst.Decorator),
     "the arguments of len() and isinstance(): every mutant of them is an error": _certain_error,
 }
