@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import resource
 import select
 import signal
 import sys
@@ -44,6 +45,7 @@ PRELOADED = (
     "synthbench.run.verify",
     "synthbench.suites.suite",
 )
+MOST_MEMORY = 4 * 10**9  # bytes of a command that `call` runs
 BEGUN = "begun"  # file that a child makes just before its command
 LOADED = "frameworks-loaded"  # file in which a child says which frameworks it has imported
 
@@ -103,14 +105,22 @@ def call(
     environment: Mapping[str, str | None] | None = None,
     seconds: float = 20.0,
 ) -> Ended:
-    """Call `synthbench ARGUMENTS` in a folder and wait for it; it is killed after `seconds`."""
-    command = start(arguments, folder, streams, environment=environment)
+    """Call `synthbench ARGUMENTS` in a folder and wait for it; it is killed after `seconds`.
+
+    It may use MOST_MEMORY.
+    """
+    command = start(arguments, folder, streams, environment=environment, prepare=_limit_memory)
     code = command.wait(seconds)
     if code is None:
         command.kill()
     loaded = streams / LOADED
     names = tuple(loaded.read_text().split()) if loaded.exists() else ()
     return Ended(code, command.text("out"), command.text("err"), names)
+
+
+def _limit_memory() -> None:
+    """A command that reads without end must fail before the machine is out of memory."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
 
 
 def start(
