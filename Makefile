@@ -2,11 +2,15 @@
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
+# make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
 # make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
 #                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is
 #                     a failure; with ONLY="py311-oldest py312-newest" only these run.
+# make mutants  change the code in one place, 300 times, and see whether pytest notices: the score is
+#               tests/mutants/score.json. With OPTIONS="--only measure --count 50" fewer; see
+#               python -m tests.mutants --help
 # make clean    remove every virtual environment and cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 # make lock-versions  the same for the combinations of make test-versions
@@ -23,7 +27,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-versions microbench peers paper-tables lock lock-versions clean python
+.PHONY: bench test test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -52,6 +56,9 @@ microbench: $(INSTALLED)
 			--benchmark-columns=median,iqr,rounds $$compare || exit 1; \
 	done
 
+mutants: $(INSTALLED)
+	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(OPTIONS)
+
 peers: $(PEERS)
 	$(BIN)/python -m benchmarks.peers --device $(DEVICE)
 
@@ -59,6 +66,9 @@ peers: $(PEERS)
 $(PEERS): requirements-peers.lock $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements-peers.lock
 	touch $@
+
+faults: $(INSTALLED)
+	$(BIN)/python -m benchmarks.faults
 
 paper-tables: $(INSTALLED)
 	$(BIN)/synthbench tables --paper --page docs/paper.md --format terminal
@@ -97,5 +107,5 @@ lock-versions: | python
 
 clean:
 	rm -rf $(VENV) $(VENV)-lock .venvs .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
-		.import_linter_cache build dist
+		.import_linter_cache .mutants build dist
 	find synthbench tests benchmarks -name __pycache__ -prune -exec rm -rf {} +

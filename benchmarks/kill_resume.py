@@ -10,7 +10,6 @@ twice or skipped.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
@@ -21,9 +20,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.faults.judge import complete_lines, judge_records, records_content
 from synthbench.run import cell_runner, runner
 from synthbench.run.extensions import load_plugin
-from synthbench.store import RECORDS, read_info, read_run
+from synthbench.store import read_info, read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
 
@@ -46,22 +46,26 @@ class Found:
     problems: list[str] = field(default_factory=list)
 
 
-def tiny_plan(tries: int) -> Plan:
-    """Forward cells of mixers that do almost nothing."""
-    text = f"""
+def tiny_suite(rounds: int) -> str:
+    """A suite of forward cells of mixers that do almost nothing."""
+    return f"""
     axes: {{variant: {list(VARIANTS)!r}, framework: [torch], mode: [forward], seq_len: [4]}}
     model: {{kind: mixer, d_model: 4, heads: 1}}
-    measure: {{rounds: {tries * ROUNDS_PER_TRY}, min_samples: 1, min_seconds: 0.001,
+    measure: {{rounds: {rounds}, min_samples: 1, min_seconds: 0.001,
                max_seconds: 0.01, timeout_seconds: 60, threads: 1, parity: false,
                ceiling: false}}
     """
-    return make_plan(parse_suite(text, name="tiny", source="tiny.yaml"), "cpu")
+
+
+def tiny_plan(rounds: int) -> Plan:
+    """The plan of `tiny_suite`; its plug-in has to be loaded."""
+    return make_plan(parse_suite(tiny_suite(rounds), name="tiny", source="tiny.yaml"), "cpu")
 
 
 def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
     """Kill a run `tries` times, resume it each time, then let it finish."""
     moments = random.Random(seed)
-    plan = tiny_plan(tries)
+    plan = tiny_plan(tries * ROUNDS_PER_TRY)
     expected = {(cell.id, n) for n in range(plan.settings.measure.rounds) for cell in plan.cells}
     found = Found(total=len(expected))
     before: list[bytes] = []
@@ -71,33 +75,36 @@ def kill_and_resume(run_dir: Path, tries: int, seed: int) -> Found:
         code = _run(run_dir, tries, moment if killed else None, after_record=number % 2 == 1)
         if not killed and code != 0:
             found.problems.append(f"the last run ended with exit code {code}")
-        *lines, rest = _content(run_dir).split(b"\n")
-        complete = [line for line in lines if _is_complete(line)]
-        if complete[: len(before)] != before:
-            found.problems.append(f"after run {number}, complete records were lost")
+        complete = complete_lines(run_dir)
+        problems = judge_records(before, complete)
+        found.problems += [f"after run {number}: {problem}" for problem in problems]
         before = complete
         if killed:
             found.moments.append(moment)
             found.kept.append(len(complete))
-            found.torn += bool(rest)
-    _judge(run_dir, expected, found)
+            found.torn += bool(records_content(run_dir).rpartition(b"\n")[2])
+    found.problems += judge_run(run_dir, expected)
     return found
 
 
-def _judge(run_dir: Path, expected: set[tuple[str, int]], found: Found) -> None:
+def judge_run(run_dir: Path, expected: set[tuple[str, int]], most_failed: int = 0) -> list[str]:
+    """What is wrong with a run at its end: `expected` are the cells and rounds of its plan."""
     run = read_run(run_dir)
+    problems = []
     times = Counter((record.id, record.round) for record in run.records)
     twice = [record for record, count in times.items() if count > 1]
     if twice:
-        found.problems.append(f"measured twice in a round: {twice}")
+        problems.append(f"measured twice in a round: {twice}")
     if missing := expected - times.keys():
-        found.problems.append(f"missing: {sorted(missing)}")
+        problems.append(f"missing: {sorted(missing)}")
     if unexpected := times.keys() - expected:
-        found.problems.append(f"not in the plan: {sorted(unexpected)}")
+        problems.append(f"not in the plan: {sorted(unexpected)}")
     if read_info(run_dir).finished is None:
-        found.problems.append("the run is not finished")
-    if failed := [record.reason for record in run.records if record.outcome != "ok"]:
-        found.problems.append(f"not ok: {failed}")
+        problems.append("the run is not finished")
+    failed = [record.reason for record in run.records if record.outcome != "ok"]
+    if len(failed) > most_failed:
+        problems.append(f"not ok: {failed}")
+    return problems
 
 
 def _run(run_dir: Path, tries: int, kill_after: float | None, after_record: bool) -> int:
@@ -105,7 +112,7 @@ def _run(run_dir: Path, tries: int, kill_after: float | None, after_record: bool
 
     Counted from the import of the frameworks or, with `after_record`, from the first new record.
     """
-    already = len(_content(run_dir))
+    already = len(records_content(run_dir))
     command = [sys.executable, "-m", "benchmarks.kill_resume", "--measure", str(run_dir)]
     process = subprocess.Popen(
         [*command, "--tries", str(tries)], cwd=ROOT, stdout=subprocess.PIPE, text=True
@@ -115,7 +122,9 @@ def _run(run_dir: Path, tries: int, kill_after: float | None, after_record: bool
         while process.stdout.readline().strip() not in (READY, ""):
             pass
         if kill_after is not None:
-            while after_record and len(_content(run_dir)) <= already and process.poll() is None:
+            while after_record and process.poll() is None:
+                if len(records_content(run_dir)) > already:
+                    break
                 time.sleep(0.005)
             time.sleep(kill_after)
             process.kill()
@@ -135,19 +144,8 @@ def _measure(run_dir: Path, tries: int) -> None:
         return read_environment(threads)
 
     cell_runner.read_environment = announced  # type: ignore[attr-defined]
-    runner.run_plan(tiny_plan(tries), run_dir, resume=True, plugins=[PLUGIN])
-
-
-def _content(run_dir: Path) -> bytes:
-    path = run_dir / RECORDS
-    return path.read_bytes() if path.exists() else b""
-
-
-def _is_complete(line: bytes) -> bool:
-    try:
-        return isinstance(json.loads(line), dict)
-    except ValueError:
-        return False
+    plan = tiny_plan(tries * ROUNDS_PER_TRY)
+    runner.run_plan(plan, run_dir, resume=True, plugins=[PLUGIN])
 
 
 def main() -> int:

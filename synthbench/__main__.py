@@ -1,6 +1,6 @@
 """`python -m synthbench` is the command `synthbench`."""
 
-from synthbench.cli.app import main
+from synthbench.cli import main
 
 if __name__ == "__main__":
     main()

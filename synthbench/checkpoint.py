@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
 from pydantic import ValidationError
 
-from synthbench.errors import ResultsError
+from synthbench.errors import ResultsError, SynthbenchError
 from synthbench.mixers.base import Array
 from synthbench.suites.cell import Cell, model_of
 
 CELL = "__cell__"
+SUFFIX = ".npy"
+MOST_CELL_BYTES = 2**20
+NOT_READABLE = (
+    OSError, EOFError, KeyError, ValueError, ValidationError, RecursionError, MemoryError,
+    NotImplementedError, RuntimeError, SyntaxError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
 
 
 def write_checkpoint(path: Path, cell: Cell, parameters: Mapping[str, Array]) -> None:
@@ -34,20 +42,54 @@ def read_checkpoint(path: Path) -> tuple[Cell, dict[str, Array]]:
     Raises ResultsError for a file that is not one, or whose parameters are not those of its model.
     """
     try:
-        with np.load(path, allow_pickle=False) as content:
-            arrays = {name: content[name] for name in content.files}
-        cell = Cell.model_validate(json.loads(str(arrays.pop(CELL))))
-    except (OSError, KeyError, ValueError, ValidationError, zipfile.BadZipFile) as error:
+        with zipfile.ZipFile(path) as file:
+            entries = {info.filename.removesuffix(SUFFIX): info for info in file.infolist()}
+            if entries[CELL].file_size > MOST_CELL_BYTES:
+                raise ValueError(f"its {CELL} is too long")
+            cell = Cell.model_validate(json.loads(str(_read(file, entries.pop(CELL)))))
+            declared = _declared(path, cell)
+            held = {name: _shape(file, info) for name, info in entries.items()}
+            wrong = sorted(n for n in declared | held if declared.get(n) != held.get(n))
+            if wrong:
+                raise ResultsError(
+                    f"{path}: {', '.join(wrong[:3])}: not as declared by its model "
+                    f"({cell.variant}, {cell.model.kind})"
+                )
+            arrays = {name: _read(file, info) for name, info in entries.items()}
+    except NOT_READABLE as error:
         raise ResultsError(
             f"{path} is not a checkpoint of synthbench (an .npz that `synthbench inspect` wrote): "
             f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
         ) from error
-    declared = {name: p.shape for name, p in model_of(cell).parameters().items()}
-    held = {name: array.shape for name, array in arrays.items()}
-    if held != declared:
-        names = sorted(name for name in declared | held if declared.get(name) != held.get(name))
-        raise ResultsError(
-            f"{path}: {', '.join(names[:3])}: not as declared by its model ({cell.variant}, "
-            f"{cell.model.kind})"
-        )
+    for name, array in arrays.items():
+        if not np.issubdtype(array.dtype, np.floating) or not np.isfinite(array).all():
+            raise ResultsError(
+                f"{path}: {name}: not all values are finite numbers; write the checkpoint again"
+            )
     return cell, arrays
+
+
+def _declared(path: Path, cell: Cell) -> dict[str, tuple[int, ...]]:
+    try:
+        return {name: p.shape for name, p in model_of(cell).parameters().items()}
+    except SynthbenchError as error:
+        raise ResultsError(f"{path}: its model cannot be built: {error}") from error
+
+
+def _shape(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> tuple[int, ...]:
+    """The shape of an array, without reading it: a small file may declare a huge one."""
+    with file.open(info) as stream:
+        version = np.lib.format.read_magic(stream)
+        older = version == (1, 0)
+        read = np.lib.format.read_array_header_1_0 if older else np.lib.format.read_array_header_2_0
+        shape, _, dtype = read(stream)
+    if dtype.hasobject or math.prod(shape) * dtype.itemsize > info.file_size:
+        raise ValueError(f"{info.filename} holds objects, or less than it declares")
+    return tuple(shape)
+
+
+def _read(file: zipfile.ZipFile, info: zipfile.ZipInfo) -> Array:
+    _shape(file, info)
+    with file.open(info) as stream:
+        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+    return array

@@ -44,6 +44,10 @@ class UnsupportedError(SynthbenchError):
     """A combination that has no meaning or no implementation, with the reason."""
 
 
+class WrongOutputError(SynthbenchError):
+    """An output that is not what a mixer must return; its cell is quarantined."""
+
+
 class PackageMissingError(SynthbenchError):
     """An optional package that is not installed."""
 

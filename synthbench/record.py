@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    NonNegativeInt,
+    PositiveInt,
+    ValidationError,
+    model_validator,
+)
 
 from synthbench.suites.cell import Cell
 
@@ -17,7 +26,8 @@ Outcome = Literal[
 
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Count = Annotated[int, Field(ge=0, lt=2**63)]  # tables hold counts in 64 bits
+INTEGERS_BELOW = 2**63  # tables hold integers in 64 bits
+Count = Annotated[int, Field(ge=0, lt=INTEGERS_BELOW)]
 Bytes = Count
 Error = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0)]
@@ -77,6 +87,19 @@ class PredictedMemory(BaseModel):
     """Memory that was available; None: not checked, the cell runs in any case."""
 
 
+class OwnLength(BaseModel):
+    """The second parity check: at the length and width of the cell, with a batch of one."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    seq_len: PositiveInt
+    against: str = ""  # "numpy", "reference form", which for the gradients; empty: not checked
+    forward: Error | None = None
+    gradient: Error | None = None  # None for a forward cell
+    passed: bool | None = None  # None: not checked
+    reason: str = ""  # why it was not checked, or why it failed
+
+
 class Parity(BaseModel):
     """Largest errors relative to the largest value, on a small input, against `against`."""
 
@@ -88,7 +111,8 @@ class Parity(BaseModel):
     tolerance: Error
     gradient_tolerance: Error | None = None
     kernels: list[str] = []  # that were checked
-    passed: bool
+    passed: bool  # of all checks
+    own_length: OwnLength | None = None  # None in older records, and where the small check failed
 
 
 class Measurements(BaseModel):
@@ -135,6 +159,14 @@ class Record(BaseModel):
             raise ValueError(f"id {self.id} is not that of its cell, which is {self.cell.id}")
         return self
 
+    @model_validator(mode="after")
+    def _integers_fit_tables(self) -> Record:
+        for model in (self, self.cell, self.cell.model):
+            for name, value in model.__dict__.items():
+                if type(value) is int and not -INTEGERS_BELOW <= value < INTEGERS_BELOW:
+                    raise ValueError(f"{name} is not below 2^63 in size")
+        return self
+
     @property
     def key(self) -> tuple[str, int, int]:
         """Which measurement this is: cell, round, attempt."""
@@ -178,13 +210,69 @@ class KernelChoice(BaseModel):
     like: list[PositiveInt] = []  # the lengths on either side for which the same kernel won
 
 
+class _Environment(BaseModel):
+    """The types of what tables and exports read of an environment; it may hold more."""
+
+    cpu: str | None = None
+    python: str | None = None
+    platform: str | None = None
+    cores: list[int] | None = None
+    cpu_count: Count | None = None
+    memory_bytes: Count | None = None
+    versions: dict[str, str | None] = {}
+    frameworks: dict[str, dict[str, Any]] = {}
+    git: dict[str, Any] | None = None
+    nvidia: list[dict[str, Any]] | None = None
+
+
+class _Axes(BaseModel):
+    """As `_Environment`, of the axes of a suite."""
+
+    variant: list[str] = []
+
+
+class _Settings(BaseModel):
+    """As `_Environment`, of the settings of a suite."""
+
+    axes: _Axes = _Axes()
+    baseline: str | None = None
+    margin: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0
+    measure: dict[str, Any] = {}
+
+
+class _Session(BaseModel):
+    """As `_Environment`, of a session that continued a run."""
+
+    environment: _Environment = _Environment()
+
+
+def _has_types_of(model: type[BaseModel]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """A check that keeps the content as it is; raises ValueError with the first problem."""
+
+    def check(content: dict[str, Any]) -> dict[str, Any]:
+        try:
+            model.model_validate(content)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(map(str, first["loc"]))
+            raise ValueError(f"{where}: {first['msg']}") from None
+        return content
+
+    return check
+
+
+Environment = Annotated[dict[str, Any], AfterValidator(_has_types_of(_Environment))]
+SuiteSettings = Annotated[dict[str, Any], AfterValidator(_has_types_of(_Settings))]
+Session = Annotated[dict[str, Any], AfterValidator(_has_types_of(_Session))]
+
+
 class Machine(BaseModel):
     """A machine that measured cells of a run: what it is, its best rates, its kernels."""
 
     model_config = ConfigDict(extra="forbid")
 
     id: str  # derived from what the machine is; does not reveal its host name
-    environment: dict[str, Any] = {}
+    environment: Environment = {}
     ceilings: list[Ceiling] = []
     choices: list[KernelChoice] = []
 
@@ -196,14 +284,14 @@ class RunInfo(BaseModel):
 
     schema_version: int = SCHEMA_VERSION
     suite: str  # its name
-    settings: dict[str, Any]  # the suite's content for this kind of device
+    settings: SuiteSettings  # the suite's content for this kind of device
     device: str
     executor: str = "local"
     plugins: list[str] = []
     machines: list[Machine] = []  # in the order in which they began to measure
     started: str  # ISO 8601, UTC
     finished: str | None = None  # None: not yet, or interrupted
-    resumed: list[dict[str, Any]] = []  # when, and what was different then
+    resumed: list[Session] = []  # when, and what was different then
 
     @property
     def environment(self) -> dict[str, Any]:

@@ -22,6 +22,14 @@ from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, 
 T = TypeVar("T")
 
 
+def text_of(error: BaseException) -> str:
+    """The text of an exception; empty where its own code for that fails."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def accept(cls: type[Any]) -> None:
     """The check of a kind that asks for nothing beyond a name."""
 
@@ -54,6 +62,7 @@ class Registry(Generic[T]):
         self._aliases = aliases or {}
         self._plugins: dict[str, type[T]] = {}
         self._entry_points_read = False
+        self.reads_entry_points = True  # whether classes of installed packages are looked for
         self._namespace: list[Registry[Any]] = (
             shares_names_with._namespace if shares_names_with else []
         )
@@ -129,12 +138,16 @@ class Registry(Generic[T]):
         by_label = {label_of(cls): cls for cls in classes.values() if label_of(cls)}
         return classes.get(name) or by_label.get(name)
 
+    def entry_points(self) -> importlib.metadata.EntryPoints:
+        """What installed packages offer of this kind; nothing is imported."""
+        return importlib.metadata.entry_points(group=self.group)
+
     def _read_entry_points(self) -> None:
         """Register what installed packages offer, once."""
-        if self._entry_points_read:
+        if self._entry_points_read or not self.reads_entry_points:
             return
         self._entry_points_read = True
-        for point in importlib.metadata.entry_points(group=self.group):
+        for point in self.entry_points():
             try:
                 self.register(point.load())
             except KeyboardInterrupt:
@@ -142,7 +155,7 @@ class Registry(Generic[T]):
                 raise
             except BaseException as error:  # another's package may fail in any way, and even exit
                 self._entry_points_read = False  # so that the next call reports it again
-                problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+                problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
                 raise SynthbenchError(
                     f"entry point {point.name!r} = {point.value!r} in group {self.group} cannot be "
                     f"used: {problem}; fix or uninstall "
@@ -232,7 +245,7 @@ def _imported(module_name: str) -> ModuleType:
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # a plug-in may fail in any way of its own, and even exit
-        problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+        problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
         raise SynthbenchError(
             f"plug-in {module_name!r} cannot be imported: {problem}; it is looked for on the "
             f"Python path and in {here}"

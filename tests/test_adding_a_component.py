@@ -25,7 +25,8 @@ from synthbench.mixers.notation import canonical, parse
 from synthbench.mixers.plugin_component import is_builtin, with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.run.extensions import load_plugin
-from tests.documents import DOCS, blocks
+from tests.clean_environment import clean_environment
+from tests.documents import blocks
 
 PAGE = "adding_a_component.md"
 FRAMEWORKS = ("torch", "jax")
@@ -189,7 +190,7 @@ def run(folder: Path, *arguments: str) -> str:
     """What `synthbench` prints in a folder."""
     done = subprocess.run(
         [sys.executable, "-m", "synthbench", *arguments],
-        cwd=folder, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(DOCS.parent), "COLUMNS": "200"},
+        cwd=folder, env=clean_environment(),
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -26,9 +26,9 @@ from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.run.extensions import load_plugin
 from synthbench.suites.cell import Cell
+from tests.clean_environment import clean_environment
 from tests.documents import blocks
 
-ROOT = Path(__file__).resolve().parents[1]
 PAGE = "adding_a_mixer.md"
 FRAMEWORKS = ("torch", "jax")
 NAMES = ("fnet", "spatial_gating")
@@ -229,7 +229,7 @@ def test_the_commands_run_as_written(folder: Path, command: str) -> None:
     assert program == "synthbench"
     done = subprocess.run(
         [sys.executable, "-m", "synthbench", *arguments],
-        cwd=folder, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        cwd=folder, env=clean_environment(),
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr

@@ -11,17 +11,15 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from synthbench import __version__
 from synthbench.cli.app import main
 from synthbench.cli.options import split_lengths, split_list
-from synthbench.errors import NotationError, SynthbenchError
+from synthbench.errors import NotationError
 from synthbench.record import Record, RunInfo
 from synthbench.run import runner
 from synthbench.run.runner import Summary
-from synthbench.run.verify import compare
 from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 
@@ -503,71 +501,6 @@ def test_a_closed_pipe_ends_it_quietly(tmp_path: Path) -> None:
             env=ENVIRONMENT, stdout=closed, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
     assert (done.returncode, done.stderr) == (1, "")
-
-
-# --- verify --------------------------------------------------------------------------------------
-
-
-def collected(forward: float = 1.0, gradient: float = 1.0, reference: bool = True) -> Any:
-    return {
-        "no mask": {
-            "forward": np.array([forward, 0.5]),
-            "loss": 1.0,
-            "gradients": {"value": np.array([gradient, 0.5])},
-            "reference": np.array([1.0, 0.5]) if reference else None,
-        }
-    }
-
-
-def test_errors_are_compared_each_way() -> None:
-    verdict = compare("V", {"torch": collected(1.25, 2.0), "jax": collected(1.0, 2.5)}, 1e-3)
-    assert verdict.forward == {"torch": 0.25, "jax": 0.0}
-    assert verdict.outputs == pytest.approx(0.25)
-    assert verdict.gradients == pytest.approx(0.5 / 2.5)
-    assert not verdict.passed
-    assert compare("V", {"torch": collected(), "jax": collected()}, 1e-3).passed
-    alone = compare("own", {"torch": collected(reference=False)}, 1e-3)
-    assert alone.errors == []
-    assert not alone.passed  # nothing was compared
-    assert not compare("V", {"torch": collected(float("nan"))}, 1e-3).passed
-    other = collected()
-    other["no mask"]["gradients"] = {}
-    assert not compare("V", {"torch": collected(), "jax": other}, 1e-3).passed
-    with pytest.raises(SynthbenchError, match="different cases"):
-        compare("V", {"torch": collected(), "jax": {}}, 1e-3)
-
-
-def test_verify_finds_the_variant_that_is_off(tmp_path: Path) -> None:
-    (tmp_path / "off_by_a_bit.py").write_text(
-        textwrap.dedent("""
-        from dataclasses import dataclass
-        from synthbench import Mixer
-
-        @dataclass(frozen=True)
-        class Off(Mixer):
-            name = "off"
-
-            def parameters(self, sizes):
-                return {}
-
-            def reference(self, p, x, sizes, *, padding_mask=None, causal=False):
-                return x
-
-            def torch(self, sizes):
-                return lambda p, x, padding_mask, causal: x * 1.001
-    """)
-    )
-    call = ["verify", "V,off", "--framework", "torch", "--plugin", "off_by_a_bit"]
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "synthbench", *call], cwd=tmp_path, env=ENVIRONMENT,
-        capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 1, done.stderr
-    verdicts = {line.split()[0]: line for line in done.stdout.splitlines()}
-    assert verdicts["V"].endswith("ok")
-    assert verdicts["off"].endswith("FAILED")
-    assert "1.0e-03" in verdicts["off"]
-    assert "1 of 2 variants did not pass" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from synthbench.measure import interference
 from synthbench.measure.cores import (
     LEAST_SECONDS,
     CoreMonitor,
@@ -20,6 +23,7 @@ from synthbench.measure.cores import (
     judge_cores,
     read_cores,
 )
+from synthbench.measure.interference import InterferenceMonitor
 
 BEFORE = Reading(
     wall=100.0, own=5.0, busy=1000.0, stolen=3.0, preempted=7, heat_events=2, megahertz=3000.0
@@ -60,6 +64,80 @@ def test_the_hypervisor_heat_and_the_clock_are_told_apart() -> None:
     assert judge_cores(BEFORE, after(1.0, 2.0, 2.0, megahertz=2800.0), cores=2) == []
 
 
+def test_each_warning_begins_just_above_its_threshold() -> None:
+    """Powers of two, so that the differences are exact: 5% of 16 s x 2 cores is 1.6 s."""
+    before = replace(BEFORE, wall=0.0, own=0.0, busy=0.0, stolen=0.0)
+
+    def judged(**changes: Any) -> list[str]:
+        return judge_cores(before, replace(before, wall=16.0, **changes), cores=2)
+
+    assert judged(busy=1.6) == []
+    assert judged(busy=1.625, preempted=7) == [
+        "another process was busy on the measured cores: 1.62 s of 32.00 core seconds (5%); this "
+        "one was preempted 0 times"
+    ]
+    assert judged(stolen=1.6) == []
+    assert judged(stolen=2.0) == [
+        "the hypervisor took the measured cores away for 2.00 s of 32.00 core seconds (6%)"
+    ]
+    assert judged(heat_events=2) == []
+    assert judged(heat_events=1) == []  # a counter that was reset
+    assert len(judged(heat_events=3)) == 1
+    assert judged(megahertz=2700.0) == []
+    assert judged(megahertz=2699.0) == [
+        "the clock of the measured cores fell from 3000 to 2699 MHz"
+    ]
+    assert judged(megahertz=None, busy=None) == []
+    assert judge_cores(replace(before, busy=None), replace(before, wall=16.0, busy=9.0), 2) == []
+
+
+def test_own_time_is_that_of_threads_and_ended_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = {
+        resource.RUSAGE_SELF: SimpleNamespace(ru_utime=1.0, ru_stime=2.0, ru_nivcsw=5),
+        resource.RUSAGE_CHILDREN: SimpleNamespace(ru_utime=4.0, ru_stime=8.0, ru_nivcsw=50),
+    }
+    monkeypatch.setattr(resource, "getrusage", usage.__getitem__)
+    monkeypatch.setattr(time, "perf_counter", lambda: 33.0)
+    reading = read_cores([0])
+    assert (reading.wall, reading.own, reading.preempted) == (33.0, 15.0, 5)
+
+
+def test_every_kind_of_busy_time_counts_but_idle_and_waiting(tmp_path: Path) -> None:
+    tick = os.sysconf("SC_CLK_TCK")
+    counters = [tick * 2**n for n in range(10)]  # user nice system idle iowait irq softirq steal
+    (tmp_path / "stat").write_text("cpu0 " + " ".join(map(str, counters)))
+    reading = read_cores([0], proc=tmp_path, system=tmp_path)
+    assert reading.busy == 1 + 2 + 4 + 32 + 64
+    assert reading.stolen == 128
+
+
+def test_cores_and_device_are_watched_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    events: list[str] = []
+
+    class Part:
+        def __init__(self, watched: object) -> None:
+            self.watched, self.warnings = watched, [f"warning of {watched}"]
+
+        def __enter__(self) -> None:
+            events.append(f"enter {self.watched}")
+
+        def __exit__(self, *exception: object) -> None:
+            events.append(f"exit {self.watched}")
+
+    monkeypatch.setattr(interference, "usable_cores", lambda: [4])
+    monkeypatch.setattr(interference, "CoreMonitor", Part)
+    monkeypatch.setattr(interference, "GpuMonitor", Part)
+    with InterferenceMonitor("cpu") as watch:
+        pass
+    assert watch.warnings == ["warning of [4]"]
+    assert events == ["enter [4]", "exit [4]"]
+    events.clear()
+    with InterferenceMonitor("cuda:1") as watch:
+        assert events == ["enter cuda:1", "enter [4]"]
+    assert watch.warnings == ["warning of cuda:1", "warning of [4]"]
+    assert events[2:] == ["exit [4]", "exit cuda:1"]
+
+
 def test_what_cannot_be_read_is_not_warned_of() -> None:
     unknown = replace(BEFORE, busy=None, megahertz=None)
     assert judge_cores(unknown, replace(unknown, wall=200.0), cores=2) == []
@@ -94,15 +172,14 @@ def test_a_watch_judges_what_lies_between() -> None:
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="there is no /proc/stat here")
 def test_a_process_that_is_really_busy_on_the_core_is_seen() -> None:
+    """It takes half a second of CPU time, however long that lasts; then it is not reaped yet."""
     core = sorted(os.sched_getaffinity(0))[-1]
-    burner = subprocess.Popen(
-        [sys.executable, "-c", f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"]
+    script = (
+        f"import os, time; os.sched_setaffinity(0, [{core}])\nwhile time.process_time() < 0.5: pass"
     )
-    try:
-        time.sleep(0.3)  # until it burns
-        with CoreMonitor([core]) as watch:
-            time.sleep(0.6)
-    finally:
-        burner.kill()
-        burner.wait()
+    with CoreMonitor([core]) as watch:
+        burner = subprocess.Popen([sys.executable, "-c", script])
+        # Once reaped, its time would count as this process's own.
+        os.waitid(os.P_PID, burner.pid, os.WEXITED | os.WNOWAIT)
+    assert burner.wait() == 0
     assert any("another process was busy" in warning for warning in watch.warnings)

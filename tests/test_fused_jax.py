@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from synthbench.backends.jax.mixers import attention
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.kernel_record import force_long_kernels
+from synthbench.backends.torch.mixers.catalog import MIXERS as TORCH_MIXERS
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.parity_inputs import small_model
 from synthbench.mixers.attention import Attention
@@ -35,42 +37,49 @@ TOLERANCE = {"float32": 2e-5, "float64": 1e-10}
 def compare(
     variant: str, dtype: str, seq_len: int, mask: Any, causal: bool, seed: int = 0, **sizes: Any
 ) -> None:
-    """Outputs and gradients of both forms on one input."""
+    """Outputs and gradients of the fused form on one input.
+
+    They are compared with those of the reference form in PyTorch, in float64 and not compiled:
+    test_parity.py compares the reference forms of both frameworks.
+    """
     model = small_model(variant, **sizes)
-    mixer, twin = model.mixer, MIXERS[parse(variant).name]
+    mixer, name = model.mixer, parse(variant).name
     random = np.random.default_rng(seed)
+    values = {
+        n: (v + random.normal(0, 0.3, v.shape)).astype(dtype)
+        for n, v in start_values(mixer.parameters(model.sizes), seed=seed).items()
+    }
+    x, direction = (
+        random.standard_normal((3, seq_len, model.sizes.d_model)).astype(dtype) for _ in range(2)
+    )
+    constant = {n for n, p in mixer.parameters(model.sizes).items() if not p.trainable}
+
+    tensors = {n: torch.tensor(v, dtype=torch.float64) for n, v in {**values, "x": x}.items()}
+    trained = [t.requires_grad_() for n, t in tensors.items() if n not in constant]
+    p = {n: t for n, t in tensors.items() if n != "x"}
+    y = TORCH_MIXERS[name].reference(mixer, p, tensors["x"], torch.tensor(np.array(mask)), causal)
+    (y * torch.tensor(direction, dtype=torch.float64)).sum().backward()
+    expected = {n: t.grad.numpy() for n, t in tensors.items() if t.grad is not None}
+    assert len(expected) == len(trained)
+
     with full_precision(dtype):
-        p = {
-            n: jnp.asarray(v + random.normal(0, 0.3, v.shape), dtype)
-            for n, v in start_values(mixer.parameters(model.sizes), seed=seed).items()
-        }
-        x, direction = (
-            jnp.asarray(random.standard_normal((3, seq_len, model.sizes.d_model)), dtype)
-            for _ in range(2)
-        )
+        forward = partial(MIXERS[name].fused, mixer, padding_mask=jnp.asarray(mask), causal=causal)
 
-        def run(form: str) -> Any:
-            forward = partial(getattr(twin, form), mixer, padding_mask=mask, causal=causal)
+        def loss(p: Any, x: Any) -> Any:
+            y = forward(p, x)
+            return (y * direction).sum(), y
 
-            def loss(p: Any, x: Any) -> Any:
-                y = forward(p, x)
-                return (y * direction).sum(), y
-
-            step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
-            with force_long_kernels():  # several blocks, though the input is short
-                return jax.device_get(step(p, x))
-
-        (_, expected), expected_gradients = run("reference")
-        (_, got), gradients = run("fused")
-    largest = max(float(np.abs(g).max()) for g in jax.tree.leaves(expected_gradients))
-    require_close(got, expected, TOLERANCE[dtype], variant)
-    names = jax.tree_util.tree_leaves_with_path(gradients)
-    for (path, g), e in zip(names, jax.tree.leaves(expected_gradients), strict=True):
-        if "fixed_random.logits" in str(path):
+        step = jax.jit(jax.value_and_grad(loss, argnums=(0, 1), has_aux=True))
+        with force_long_kernels():  # several blocks, though the input is short
+            (_, got), (gradients, d_x) = jax.device_get(step(values, x))
+    require_close(got, y.detach().numpy(), TOLERANCE[dtype], variant)
+    largest = max(float(np.abs(g).max()) for g in expected.values())
+    for n, g in {**gradients, "x": d_x}.items():
+        if n in constant:
             assert not g.any()
             continue
-        scale = max(float(np.abs(e).max()), largest / 100) or 1.0
-        require_close(g / scale, e / scale, TOLERANCE[dtype], f"{variant} {path}", scale=1.0)
+        scale = max(float(np.abs(expected[n]).max()), largest / 100) or 1.0
+        require_close(g / scale, expected[n] / scale, TOLERANCE[dtype], f"{variant} {n}", scale=1.0)
 
 
 def require_close(got: Any, expected: Any, tolerance: float, what: str, scale: float = 0) -> None:
@@ -90,14 +99,14 @@ def test_no_key_left_and_no_multiple_of_the_block(variant: str) -> None:
     mask = np.ones((3, 11), bool)
     mask[0, 7:] = mask[1, :3] = mask[2] = False
     causal = parse(variant).name != "linformer"
-    compare(variant, "float64", 11, jnp.asarray(mask), causal)
+    compare(variant, "float64", 11, mask, causal)
 
 
 @quick
 @given(st.sampled_from(["FR", "R+V", "D+V"]), st.integers(1, 12), st.booleans(), st.data())
 def test_any_length_and_mask(variant: str, seq_len: int, causal: bool, data: Any) -> None:
     mask = data.draw(st.lists(st.booleans(), min_size=3 * seq_len, max_size=3 * seq_len))
-    compare(variant, "float32", seq_len, jnp.asarray(mask).reshape(3, seq_len), causal)
+    compare(variant, "float32", seq_len, np.array(mask).reshape(3, seq_len), causal)
 
 
 def test_logits_far_apart_keep_what_padding_leaves() -> None:

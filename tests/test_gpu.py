@@ -127,3 +127,74 @@ def test_the_device_is_the_one_that_cuda_means(monkeypatch: pytest.MonkeyPatch) 
     assert handle_of(nvml, "cuda:1") == "device of GPU-5f"
     assert handle_of(nvml, "cuda:2") is None
     assert read_gpu(nvml, "device 0").reasons == 1
+
+
+class MuteNvml:
+    """A driver that refuses every question."""
+
+    NVMLError = FakeError
+
+    def __getattr__(self, name: str) -> Any:
+        return FakeNvml()._refuse
+
+
+def test_a_reading_has_what_the_driver_reports() -> None:
+    nvml = FakeNvml()
+    nvml.heat_nanoseconds = 7
+    reading = read_gpu(nvml, "device 0")
+    assert reading.slowed == {"its power limit": 0, "its heat": 7}
+    assert reading.reasons == 1
+    assert reading.processes == frozenset({os.getpid()})
+    mute = read_gpu(MuteNvml(), "device 0")
+    assert (mute.slowed, mute.reasons, mute.processes) == ({}, None, frozenset())
+
+
+@pytest.mark.parametrize(
+    ("bits", "reason"),
+    [(0x04, "its power limit"), (0x08, "a hardware slowdown"), (0x20, "its heat (driver)"),
+     (0x40, "its heat (hardware)"), (0x80, "the power supply")],
+)  # fmt: skip
+def test_each_bit_of_a_reduced_clock_has_its_reason(bits: int, reason: str) -> None:
+    held = [f"the GPU's clock was held down by {reason}"]
+    for before, after in ((bits, None), (None, bits), (bits | 1, bits)):
+        first, second = (GpuReading(1.0, {}, found, frozenset()) for found in (before, after))
+        assert judge_gpu(first, second, 1) == held
+
+
+def test_a_reduction_counts_from_its_share_of_the_time() -> None:
+    def judged(nanoseconds: int, seconds: float = 10.0) -> list[str]:
+        before = GpuReading(10.0, {"its heat": 10**9}, None, frozenset())
+        after = GpuReading(10.0 + seconds, {"its heat": 10**9 + nanoseconds}, None, frozenset())
+        return judge_gpu(before, after, 1)
+
+    assert judged(500_000_000) == []
+    assert judged(600_000_000) == ["the GPU's clock was held down by its heat for 6% of the time"]
+    assert judged(600_000_000, seconds=0.0) == []
+
+
+def test_processes_of_both_readings_count() -> None:
+    before = GpuReading(1.0, {}, None, frozenset({1, 2}))
+    after = GpuReading(2.0, {}, None, frozenset({1, 3}))
+    assert judge_gpu(before, after, 1) == ["2 other processes used the GPU"]
+    nobody = GpuReading(1.0, {}, None, frozenset())
+    assert judge_gpu(nobody, nobody, 1) == []
+
+
+def test_a_device_is_described_by_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    nvml = FakeNvml()
+    answers = {
+        "nvmlSystemGetDriverVersion": lambda: "570.1",
+        "nvmlSystemGetCudaDriverVersion": lambda: 12080,
+        "nvmlDeviceGetMaxClockInfo": lambda handle, kind: 1500 * kind,
+        "nvmlDeviceGetEnforcedPowerLimit": lambda handle: 350_000,
+        "nvmlDeviceGetPersistenceMode": lambda handle: 1,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(nvml, name, answer, raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert nvidia_devices()[0] == {
+        "name": "name of device 0", "memory_bytes": 80, "driver": "570.1", "cuda_driver": 12080,
+        "sm_megahertz": 1000, "sm_megahertz_max": 1500, "memory_megahertz": 2000,
+        "memory_megahertz_max": 3000, "power_limit_watts": 350.0, "persistence": True,
+    }  # fmt: skip
+    assert nvml.open == 0

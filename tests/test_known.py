@@ -70,8 +70,8 @@ def plan(*, force: bool = False) -> Plan:
     text = f"""
     axes: {{variant: [holder, {TOO_LARGE}], framework: [torch, jax], mode: [forward], seq_len: [8]}}
     model: {{kind: mixer, d_model: 8, heads: 2}}
-    measure: {{rounds: 2, min_samples: 3, min_seconds: 0.001, max_seconds: 4, timeout_seconds: 60,
-               memory_limit_gb: {LIMIT / 1e9}, threads: 1}}
+    measure: {{rounds: 2, min_samples: 1, min_seconds: 0.001, max_seconds: 0.1,
+               timeout_seconds: 300, ceiling: false, memory_limit_gb: {LIMIT / 1e9}, threads: 1}}
     """
     suite = parse_suite(text, name="known", source="known.yaml")
     return make_plan(suite, "cpu", force=force)

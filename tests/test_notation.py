@@ -63,7 +63,7 @@ MIXERS = mixtures() | st.sampled_from(list(catalog.MIXERS.values())).flatmap(par
 
 
 @given(mixer=MIXERS)
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_what_is_written_reads_back(mixer: Mixer) -> None:
     text = format_mixer(mixer)
     assert parse(text) == mixer
@@ -92,7 +92,7 @@ TOKENS = st.sampled_from(
 
 @given(text=st.lists(TOKENS, max_size=12).map("".join) | st.text(max_size=20))
 @example("FR(rank=999999999999999999999)")
-@settings(max_examples=500)
+@settings(max_examples=200)
 def test_any_text_is_a_variant_or_a_named_mistake(text: str) -> None:
     try:
         mixer = parse(text)
@@ -331,3 +331,58 @@ def test_every_component_is_covered_above() -> None:
     names = {f.name for cls in (*catalog.CATALOG.values(), Attention) for f in fields(cls)}
     assert names <= {*CHOICES, "sharing", "components"}
     assert all(issubclass(cls, Component) for cls in catalog.COMPONENTS.values())
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize(
+    ("option", "given"),
+    [
+        ("rate=fast", "'fast' is of type str; expected float, like rate=0.5"),
+        ("rate='0.5'", "'0.5' is of type str; expected float, like rate=0.5"),
+        ("rate=none", "'none' is of type str; expected float"),
+        ("rate=true", "True is of type bool; expected float"),
+        ("count=1.0", "1.0 is of type float; expected int, like count=3"),
+        ("count=true", "True is of type bool; expected int"),
+        ("count=two", "'two' is of type str; expected int"),
+        ("flag=1", "1 is of type int; expected bool, like flag=true"),
+        ("flag=yes", "'yes' is of type str; expected bool"),
+        ("text=1", "1 is of type int; expected str, like text=plain"),
+        ("text=1.5", "1.5 is of type float; expected str"),
+        ("text=false", "False is of type bool; expected str"),
+    ],
+)
+def test_an_option_takes_only_values_of_the_type_of_its_default(option: str, given: str) -> None:
+    from dataclasses import dataclass
+
+    @dataclass(frozen=True)
+    class Typed(Mixer):
+        name = "typed"
+
+        rate: float = 0.5
+        count: int = 3
+        flag: bool = True
+        text: str = "plain"
+        free: Any = None
+
+        def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+            return {}
+
+        def torch(self, sizes: Sizes) -> Any:
+            return None
+
+    register(Typed)
+    with pytest.raises(NotationError, match=re.escape(given)):
+        parse(f"typed({option})")
+    assert parse("typed(rate=2, count=-1, flag=false, text='1', free=1.5)") == Typed(
+        2, -1, False, "1", 1.5
+    )
+    assert parse("typed(free=none)") == parse("typed(free=NULL)") == Typed()
+    assert parse("typed(free='none')") == Typed(free="none")
+
+
+@pytest.mark.parametrize(("length", "whole"), [(90, True), (121, False)])
+def test_only_a_long_variant_is_shown_in_part(length: int, whole: bool) -> None:
+    text = "V+" + "!" * (length - 2)
+    with pytest.raises(NotationError) as caught:
+        parse(text)
+    assert (text in str(caught.value)) == whole

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
-from synthbench.measure.plausibility import ImplausibleError, require_plausible, step_flops
+from synthbench.measure.plausibility import (
+    FORMULA_SHARE,
+    ImplausibleError,
+    require_formula,
+    require_plausible,
+    step_flops,
+)
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
@@ -72,3 +81,49 @@ def test_a_formula_is_of_a_forward_pass_alone() -> None:
     require_plausible("train", timing(1e-3), flops(None, 10**9), CEILING)
     with pytest.raises(ImplausibleError):
         require_plausible("forward", timing(1e-3), flops(None, 10**9), CEILING)
+
+
+def test_trace_and_formula_may_differ_by_the_declared_share() -> None:
+    assert FORMULA_SHARE == 0.10
+    for traced in (900, 1000, 1100):
+        require_formula("forward", flops(traced, 1000))
+    for traced in (899, 1101, 0):
+        message = rf"a forward pass has {traced} FLOPs as traced \(tool\) and 1000 by the mixer's"
+        with pytest.raises(ImplausibleError, match=message):
+            require_formula("forward", flops(traced, 1000))
+    with pytest.raises(ImplausibleError):
+        require_formula("forward", flops(1, 0))
+    require_formula("forward", flops(0, 0))
+
+
+def test_a_train_step_has_one_to_four_times_the_formula() -> None:
+    for traced in (900, 3000, 4400):
+        require_formula("train", flops(traced, 1000))
+    for traced in (899, 4401):
+        with pytest.raises(ImplausibleError, match=rf"step has {traced} FLOPs.* 1000 to 4000 by"):
+            require_formula("train", flops(traced, 1000))
+
+
+def test_a_trace_that_misses_operations_may_be_too_small_only() -> None:
+    missing = flops(10, 1000)
+    missing.uncounted = {"fft": 1}
+    require_formula("forward", missing)
+    missing.traced = 1101
+    with pytest.raises(ImplausibleError):
+        require_formula("forward", missing)
+
+
+def test_without_formula_or_trace_nothing_is_compared() -> None:
+    require_formula("forward", flops(1000, None))
+    require_formula("forward", flops(None, 1000))
+
+
+def test_no_committed_cell_has_a_count_that_is_refused() -> None:
+    checked = 0
+    for path in sorted((Path(__file__).parents[1] / "results").glob("*/*/records.jsonl")):
+        for line in path.read_text().splitlines():
+            record = json.loads(line)
+            if (found := record["measurements"]["flops"]) is not None:
+                require_formula(record["cell"]["mode"], Flops.model_validate(found))
+                checked += 1
+    assert checked > 2000

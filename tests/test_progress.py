@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 
 import pytest
@@ -81,3 +82,21 @@ def test_a_bar_shows_cell_and_time_left_and_keeps_what_went_wrong() -> None:
     assert "3 min left" in shown
     assert "torch V train L=8" in shown
     assert "crashed: killed [by] SIGSEGV" in shown
+
+
+@pytest.mark.parametrize("kind", [PlainProgress, RichProgress])
+def test_texts_of_a_cell_are_only_text(kind: type[PlainProgress | RichProgress]) -> None:
+    text = "[red]x[/nope] :smile: \x1b[2J"
+    stream = Terminal() if kind is RichProgress else io.StringIO()
+    progress = kind(stream)
+    plan = dataclasses.replace(PLAN, suite="[/nope]")
+    progress.started(plan, 0, 2)
+    progress.cell_started(CELL.model_copy(update={"variant": text}), 0)
+    progress.stage(text)
+    progress.note(text)
+    progress.cell_finished(record("crashed", text), 1, 2, None)
+    progress.finished()
+    shown = stream.getvalue()
+    assert "\x1b[2J" not in shown
+    assert r"[red]x[/nope] :smile: \x1b[2J" in shown
+    assert "[/nope]" in shown

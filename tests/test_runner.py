@@ -31,6 +31,8 @@ from tests.plugin_isolation import isolated_plugins
 PLUGIN = "tests.plugins.faulty"
 ROOT = Path(__file__).resolve().parents[1]
 ALLOWED = 300_000_000  # bytes, as in plan()
+SLEEP = 0.01  # seconds of a step of `sleeper`
+ENOUGH = 300  # seconds that no cell needs, however slow the machine is
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
 
@@ -45,14 +47,15 @@ def plugin() -> Iterator[None]:
 
 def plan(*variants: str, **changes: Any) -> Plan:
     """A plan of tiny forward cells in torch."""
-    options: dict[str, Any] = {"rounds": 1, "timeout": 20, "framework": "torch", "kind": "mixer"}
-    options |= {"device": "cpu", "aa": "false", "ceiling": "false"} | changes
+    options: dict[str, Any] = {"rounds": 1, "timeout": ENOUGH, "framework": "torch"}
+    options |= {"kind": "mixer", "device": "cpu", "aa": "false", "ceiling": "false"}
+    options |= {"parity": "true"} | changes
     text = f"""
     axes: {{variant: {list(variants)!r}, framework: [{options["framework"]}], mode: [forward],
             seq_len: [8]}}
     model: {{kind: {options["kind"]}, d_model: 8, heads: 2, vocabulary: 11}}
     measure: {{rounds: {options["rounds"]}, min_samples: 3, min_seconds: 0.001, max_seconds: 4,
-               aa: {options["aa"]}, ceiling: {options["ceiling"]},
+               aa: {options["aa"]}, ceiling: {options["ceiling"]}, parity: {options["parity"]},
                timeout_seconds: {options["timeout"]}, memory_limit_gb: {ALLOWED / 1e9}, threads: 1}}
     """
     return make_plan(parse_suite(text, name="mine", source="mine.yaml"), options["device"])
@@ -93,9 +96,9 @@ def by_variant(run_dir: Path) -> dict[str, Record]:
 
 # --- every way a cell can end ---------------------------------------------------------------
 
-ENDS = ("V", "sleeper", "allocator(megabytes=4000)", "allocator", "aborter", "looper", "printer",
+ENDS = ("V", "sleeper", "allocator(megabytes=4000)", "allocator", "aborter", "printer",
         "killed", "exiter", "raiser", "liar")  # fmt: skip
-JAX_ENDS = ("V", "allocator(megabytes=4000)", "allocator", "aborter", "looper", "printer",
+JAX_ENDS = ("V", "sleeper", "allocator(megabytes=4000)", "allocator", "aborter", "printer",
             "killed", "exiter", "raiser")  # fmt: skip
 
 Ends = tuple[Summary, Watcher, dict[str, Record]]
@@ -103,7 +106,7 @@ Ends = tuple[Summary, Watcher, dict[str, Record]]
 
 def run_ends(run_dir: Path, framework: str, variants: tuple[str, ...]) -> Ends:
     watcher = Watcher()
-    planned = plan(*variants, framework=framework, timeout=8)
+    planned = plan(*variants, framework=framework)
     summary = run_plan(planned, run_dir, plugins=[PLUGIN], observer=watcher)
     return summary, watcher, by_variant(run_dir)
 
@@ -132,7 +135,6 @@ def test_the_suite_finishes_whatever_its_cells_do(
     [
         ("allocator(megabytes=4000)", "oom", "MemoryError"),
         ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
-        ("looper", "timeout", "ended after 8 s while predicting memory"),
         ("killed", "crashed", "killed by SIGKILL"),
         ("exiter", "crashed", "exit code 3"),
         ("raiser", "crashed", "ValueError: a mistake of its own"),
@@ -160,9 +162,15 @@ def test_what_ends_well_is_measured(
     measured = record.measurements
     assert measured.timing is not None
     assert len(measured.timing.samples) >= 3
-    assert min(measured.timing.samples) > (0.01 if variant == "sleeper" else 0)
+    assert min(measured.timing.samples) > (SLEEP if variant == "sleeper" else 0)
     assert measured.parity is not None
     assert measured.parity.passed
+    own = measured.parity.own_length
+    assert own is not None
+    if variant == "V":
+        assert (own.seq_len, own.against, own.passed) == (8, "numpy", True), own.reason
+    else:
+        assert own.reason == "not checked at its own length: the mixer gives no reference"
     assert record.id == record.cell.id
 
 
@@ -222,11 +230,11 @@ def jax_ends(tmp_path_factory: pytest.TempPathFactory) -> Ends:
     ("variant", "outcome", "reason"),
     [
         ("V", "ok", ""),
+        ("sleeper", "ok", ""),
         ("allocator", "ok", ""),
         ("printer", "ok", ""),
         ("allocator(megabytes=4000)", "oom", "while running the first steps: "),
         ("aborter", "crashed", "killed by SIGABRT; its last output: about to abort"),
-        ("looper", "timeout", "ended after 8 s while running the first steps"),
         ("killed", "crashed", "killed by SIGKILL while running the first steps"),
         ("exiter", "crashed", "ended with exit code 3 while running the first steps"),
         ("raiser", "crashed", "ValueError: a mistake of its own"),
@@ -238,7 +246,11 @@ def test_each_end_in_jax_has_its_outcome_and_reason(
     record = jax_ends[2][variant]
     assert record.outcome == outcome, record.reason
     assert reason in record.reason
-    assert (record.measurements.timing is not None) == (outcome == "ok")
+    timing = record.measurements.timing
+    assert (timing is not None) == (outcome == "ok")
+    if variant == "sleeper":  # which returns before it has slept
+        assert timing is not None
+        assert min(*timing.samples, timing.first_step_seconds) > SLEEP
 
 
 def test_the_suite_finishes_in_jax_whatever_its_cells_do(jax_ends: Ends) -> None:
@@ -292,13 +304,19 @@ def test_cells_that_cannot_be_are_recorded_as_unsupported(
 
 
 def test_a_timeout_is_not_waited_for_again_in_the_next_round(tmp_path: Path) -> None:
-    run_plan(plan("looper", rounds=2, timeout=1), tmp_path / "run", plugins=[PLUGIN])
-    first, second = read_records(tmp_path / "run")
-    assert (first.round, first.outcome, second.round, second.outcome) == (
-        0, "timeout", 1, "timeout",
-    )  # fmt: skip
-    assert second.reason == f"as in round 0: {first.reason}"
-    assert second.wall_seconds == 0
+    """The cell never ends, and nothing else runs within the limit: slowness changes nothing."""
+    planned = plan("looper", framework="torch, jax", rounds=2, timeout=2, parity="false")
+    run_plan(planned, tmp_path / "run", plugins=[PLUGIN])
+    found = {(r.cell.framework, r.round): r for r in read_records(tmp_path / "run")}
+    assert len(found) == 4
+    for framework in ("torch", "jax"):
+        first, second = found[framework, 0], found[framework, 1]
+        assert (first.outcome, second.outcome) == ("timeout", "timeout")
+        assert first.reason.startswith("ended after 2 s while ")
+        assert first.measurements.timing is None
+        assert first.host["pid"] > 0
+        assert second.reason == f"as in round 0: {first.reason}"
+        assert second.wall_seconds == 0
 
 
 # --- cut short, and resumed -----------------------------------------------------------------
@@ -336,8 +354,13 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
         file.write(b'{"schema_version":1,"id":"half')
     watcher = Watcher()
     fewer = plan("V", "R", "FR", rounds=2)  # the suite has lost a variant meanwhile
-    run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN], observer=watcher)
+    with pytest.raises(
+        ResultsError, match=r"axes\.variant was .*looper.* and is .*--allow-changed"
+    ):
+        run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN])
+    run_plan(fewer, run_dir, resume=True, plugins=[PLUGIN], observer=watcher, allow_changed=True)
     run = read_run(run_dir)
+    assert run.info.resumed[0]["changed"] == ["axes.variant"]
     assert run.records[: len(kept)] == kept
     pairs = [(record.cell.variant, record.round) for record in run.records]
     assert sorted(pairs) == [(v, n) for v in ("FR", "R", "V") for n in (0, 1)]
@@ -350,7 +373,9 @@ def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
 
     watcher = Watcher()
     only_one = plan("V", rounds=2)
-    summary = run_plan(only_one, run_dir, resume=True, plugins=[PLUGIN], observer=watcher)
+    summary = run_plan(
+        only_one, run_dir, resume=True, plugins=[PLUGIN], observer=watcher, allow_changed=True
+    )
     assert summary.recorded == 0
     assert any("4 records belong to no cell" in note for note in watcher.notes)
 

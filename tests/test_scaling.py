@@ -6,6 +6,9 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
 
 from synthbench.analysis.comparison import Estimate
 from synthbench.analysis.scaling import crossing, exponent, upper_half
@@ -69,9 +72,8 @@ def test_the_crossing_of_two_power_laws_is_recovered() -> None:
 
 
 def test_the_order_of_lengths_changes_nothing() -> None:
-    forth = crossing(LENGTHS, exact([of_laws(n) for n in LENGTHS], 0.1))
-    back = crossing(LENGTHS[::-1], exact([of_laws(n) for n in LENGTHS[::-1]], 0.1))
-    assert forth == back
+    estimates = [Estimate(of_laws(n), 0.1 * i, i, 3) for i, n in enumerate(LENGTHS, start=1)]
+    assert crossing(LENGTHS, estimates) == crossing(LENGTHS[::-1], estimates[::-1])
 
 
 def test_the_interval_of_a_crossing_covers_it() -> None:
@@ -108,3 +110,93 @@ def test_the_last_passage_counts() -> None:
     assert found.length == pytest.approx(1024 * math.sqrt(2))
     with pytest.raises(ValueError, match="use at least two"):
         crossing([128], exact([0.1]))
+
+
+# --- exact values -------------------------------------------------------------------------------
+
+
+def test_an_exponent_is_the_regression_of_the_logarithms() -> None:
+    points = [(128, 1.0), (128, 1.2), (256, 1.9), (512, 5.0), (1024, 7.5), (1024, 9.0)]
+    expected = stats.linregress(*np.log(np.array(points).T))
+    for confidence in (0.95, 0.5):
+        found = exponent(points, confidence)
+        half = stats.t.ppf((1 + confidence) / 2, 6 - 2) * expected.stderr
+        assert found.value == pytest.approx(expected.slope)
+        assert (found.low, found.high) == pytest.approx(
+            (expected.slope - half, expected.slope + half)
+        )
+
+
+@given(
+    unit=st.floats(1e-6, 1e6),
+    stretch=st.integers(2, 9),
+    costs=st.lists(st.floats(0.5, 2.0), min_size=3, max_size=6),
+)
+@settings(max_examples=25)
+def test_units_do_not_change_an_exponent(unit: float, stretch: int, costs: list[float]) -> None:
+    points = [(2**i, cost) for i, cost in enumerate(costs)]
+    plain = exponent(points)
+    other = exponent([(stretch * n, unit * cost) for n, cost in points[::-1]])
+    assert (other.value, other.low, other.high) == pytest.approx(
+        (plain.value, plain.low, plain.high), abs=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("count", "used"), [(3, 3), (4, 3), (5, 3), (6, 3), (7, 4), (8, 4), (9, 5)]
+)
+def test_the_longer_half_is_rounded_up_and_has_at_least_three(count: int, used: int) -> None:
+    lengths = [2**i for i in range(count)]
+    assert upper_half(lengths[::-1] * 2) == lengths[-used:]
+
+
+@pytest.mark.parametrize(
+    ("log_ratios", "kind", "length"),
+    [
+        ([0.1, 0.2, 0.3], "always", None),
+        ([-0.3, -0.2, -0.1], "never", None),
+        ([-0.3, 0.1, -0.1], "never", None),
+        ([-0.1, 0.1, 0.3], "overtakes", 10 * 10**0.5),
+        ([-0.3, -0.1, 0.3], "overtakes", 100 * 10**0.25),
+        ([0.1, -0.3, 0.1], "overtakes", 100 * 10**0.75),
+        ([0.1, -0.1, -0.3], "falls behind", 10 * 10**0.5),
+        ([0.1, 0.3, -0.1], "falls behind", 100 * 10**0.75),
+        ([0.1, -0.3, -0.1], "falls behind", 10 * 10**0.25),
+        ([0.0, 0.0, 0.1], "overtakes", 100),  # equal is not better
+        ([0.1, 0.2, 0.0], "falls behind", 1000),
+        ([0.0, 0.0, 0.0], "never", None),
+    ],
+)
+def test_each_kind_of_crossing_is_where_the_lines_cross(
+    log_ratios: list[float], kind: str, length: float | None
+) -> None:
+    lengths = [10, 100, 1000]
+    found = crossing(lengths, exact(log_ratios))
+    assert found.kind == kind
+    if length is None:
+        assert math.isnan(found.length)
+    else:
+        assert (found.length, found.low, found.high) == pytest.approx((length, length, length))
+
+
+@pytest.mark.parametrize("degrees", [3.0, math.inf])
+@pytest.mark.parametrize("confidence", [0.95, 0.5])
+def test_the_interval_of_a_crossing_is_that_of_the_one_uncertain_ratio(
+    degrees: float, confidence: float
+) -> None:
+    """The ratio at 10 is -1, that at 1000 is 1 +- t * 0.1: 1 at share 1 / (1 + ratio)."""
+    ends = [Estimate(-1.0, 0.0, 5, 3), Estimate(1.0, 0.1, degrees, 3)]
+    found = crossing([10, 1000], ends, confidence)
+    half = stats.t.ppf((1 + confidence) / 2, min(degrees, 1e6)) * 0.1
+    for end, ratio in ((found.low, 1 + half), (found.high, 1 - half)):
+        assert math.log(end / 10) == pytest.approx(math.log(100) / (1 + ratio), rel=0.02)
+    assert found.low < found.length < found.high
+    assert found.length == pytest.approx(100)
+
+
+def test_an_end_beyond_the_measured_lengths_is_open() -> None:
+    rising = crossing([10, 1000], [Estimate(-1.0, 0.0, 5, 3), Estimate(0.1, 1.0, math.inf, 3)])
+    assert 10 < rising.low < 1000
+    assert rising.high == math.inf
+    early = crossing([10, 1000], [Estimate(-0.1, 1.0, math.inf, 3), Estimate(1.0, 0.0, 5, 3)])
+    assert (early.low, 10 < early.high < 1000) == (0, True)

@@ -85,7 +85,7 @@ def test_every_key_is_typed_in_words() -> None:
     assert types["measure", "rounds"] == "integer >= 1 and <= 10000"
     assert types["measure", "precision"] == "number > 0 and < 1 or null"
     assert types["axes", "mode"] == "list: `forward` or `train`"
-    assert types["axes", "d_model"] == "list: integer > 0 or null"
+    assert types["axes", "d_model"] == "list: integer > 0 and <= 1e+09 or null"
     assert types["settings", "measure"] == "section"
     assert types["model", "bias"] == "true or false"
     assert get_args(ModelSpec.model_fields["norm"].annotation) == ("layer", "rms")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
@@ -135,6 +137,37 @@ def test_the_watch_is_entered_for_the_samples_alone() -> None:
         clock=machine.clock, watch=InterferenceMonitor(),
     )  # fmt: skip
     assert seen == [found.warmup_steps, machine.steps]
+
+
+def test_what_the_last_step_returned_is_inspected_at_once() -> None:
+    machine = Machine(0.5)
+    seen: list[tuple[object, int]] = []
+    found = time_steps(
+        machine.step, machine.wait, min_samples=5, min_seconds=1.0, max_seconds=100.0,
+        clock=machine.clock, inspect=lambda produced: seen.append((produced, machine.steps)),
+    )  # fmt: skip
+    assert seen == [(machine.steps, machine.steps)]
+    assert machine.steps == found.warmup_steps + len(found.samples)
+
+
+def test_no_result_is_kept_while_the_next_step_runs() -> None:
+    alive: list[weakref.ref[Result]] = []
+
+    class Result:
+        pass
+
+    def step() -> Result:
+        assert not [kept for kept in alive if kept() is not None]
+        result = Result()
+        alive.append(weakref.ref(result))
+        return result
+
+    ticks = itertools.count()
+    time_steps(
+        step, lambda produced: None, min_samples=5, min_seconds=1.0, max_seconds=100.0,
+        clock=lambda: float(next(ticks)), inspect=lambda produced: None,
+    )  # fmt: skip
+    assert len(alive) >= 5
 
 
 def test_the_clock_is_named_by_the_device() -> None:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from synthbench.analysis.trend import (
     CLOSE_STEPS,
+    STABLE_Z,
     TREND_STEPS,
     WARM_Z,
     has_trend,
@@ -78,3 +81,95 @@ def test_samples_that_rise_are_not_stable(n: int) -> None:
 def test_few_samples_show_nothing() -> None:
     assert is_stable([1.0, 2.0, 3.0])
     assert not is_warm([1.0, 1.0, 1.0])
+
+
+# --- exact limits -------------------------------------------------------------------------------
+
+
+def ordered_with(inversions: int, n: int = 8) -> list[float]:
+    """Rising times with so many pairs out of order, 28 pairs in all."""
+    left, order = list(range(n)), []
+    for _ in range(n):
+        taken = min(inversions, len(left) - 1)
+        inversions -= taken
+        order.append(left.pop(taken))
+    return [1.0 + 0.1 * value for value in order]
+
+
+def test_a_trend_is_significant_with_the_continuity_correction() -> None:
+    """The deviation of S for 8 times is sqrt(8 * 7 * 21 / 18) = 8.083; S = 28 - 2 inversions."""
+    assert has_trend(ordered_with(6), WARM_Z, 0.0)  # (16 - 1) / 8.083 = 1.86
+    assert not has_trend(ordered_with(7), WARM_Z, 0.0)  # (14 - 1) / 8.083 = 1.61; 14 gives 1.73
+    assert has_trend(ordered_with(3), STABLE_Z, 0.0)  # 21 / 8.083 = 2.60
+    assert not has_trend(ordered_with(4), STABLE_Z, 0.0)  # 19 / 8.083 = 2.35
+    assert has_trend(ordered_with(28 - 6), WARM_Z, 0.0)  # falling
+    assert not has_trend(ordered_with(28 - 7), WARM_Z, 0.0)
+
+
+@pytest.mark.parametrize("n", [8, 20, 200, 1000])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_the_drift_is_that_from_the_first_to_the_last_over_the_median(n: int, sign: int) -> None:
+    def line(drift: float) -> list[float]:
+        return [3.0 * (1 + sign * drift * (i / (n - 1) - 0.5)) for i in range(n)]
+
+    near = 0.01 if n > 200 else 1e-6  # blocks of medians end before the first and last sample
+    assert has_trend(line(0.05 * (1 + near)), STABLE_Z, 0.05)
+    assert not has_trend(line(0.05 * (1 - 1e-6)), STABLE_Z, 0.05)
+
+
+def test_single_outliers_neither_make_nor_hide_a_trend() -> None:
+    rising = [1 + 0.001 * i for i in range(20)]  # by 1.9%, which does not matter
+    assert not has_trend([*rising[:-1], 9.0], STABLE_Z, 0.05)
+    steep = [1 + 0.01 * i for i in range(20)]
+    assert has_trend([9.0, *steep[1:]], STABLE_Z, 0.05)
+
+
+def test_many_samples_are_judged_by_medians_of_blocks() -> None:
+    """Two of five samples rise with time; the other three, and so every block's median, do not."""
+    rising = [2.0 + 0.01 * i if i % 5 in (1, 3) else 1.0 for i in range(1000)]
+    assert not has_trend(rising, STABLE_Z, 0.05)
+    most = [1.0 if i % 5 in (1, 3) else 2.0 + 0.01 * i for i in range(1000)]
+    assert has_trend(most, STABLE_Z, 0.05)
+
+
+@given(
+    times=st.lists(st.integers(1, 100).map(float), min_size=4, max_size=30),
+    unit=st.sampled_from([2.0**-20, 0.5, 1024.0]),
+    z=st.sampled_from([WARM_Z, STABLE_Z]),
+)
+@settings(max_examples=50)
+def test_a_trend_does_not_depend_on_unit_or_direction(
+    times: list[float], unit: float, z: float
+) -> None:
+    found = has_trend(times, z, 0.02)
+    assert has_trend([unit * t for t in times], z, 0.02) == found
+    assert has_trend(times[::-1], z, 0.02) == found
+    if found:
+        assert has_trend(times, z, 0.01)
+        assert has_trend(times, z - 0.5, 0.02)
+
+
+def test_warm_is_four_close_steps_or_eight_without_a_trend() -> None:
+    assert is_warm([9.0, 1.0, 1.0199, 1.0, 1.0199])
+    assert not is_warm([9.0, 1.0, 1.021, 1.0, 1.021])
+    assert is_warm([1.0, 1.02, 1.02, 1.02])  # 2% of the median
+    assert not is_warm([1.0, 1.0])
+    swinging = [1.0, 1.3, 0.9, 1.2, 1.1, 0.8, 1.25, 1.05]
+    assert not is_warm(swinging[1:])
+    assert is_warm(swinging)
+    assert is_warm([9.0, 8.0, 7.0, 6.0, *swinging])  # only the last eight count
+    assert is_warm(ordered_with(7))
+    assert not is_warm(ordered_with(6))
+
+
+def test_samples_are_stable_below_five_percent_or_one_percent_significance() -> None:
+    assert is_stable([1 + 0.049 * i / 19 for i in range(20)])
+    assert not is_stable([1 + 0.053 * i / 19 for i in range(20)])
+    assert is_stable(ordered_with(4))
+    assert not is_stable(ordered_with(3))
+
+
+def test_closeness_and_drift_are_relative_to_the_median() -> None:
+    assert not is_warm([1.0, 1.0, 1.0, 1.0201])  # 2% of the median are 0.0200, of the mean 0.0201
+    rising = [1 + 0.06 * i / 19 for i in range(20)]
+    assert has_trend([*rising[:10], 9.0, *rising[11:]], STABLE_Z, 0.05)  # 6% of 1.03, 4% of 1.43

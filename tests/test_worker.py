@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from synthbench.backends.base import MemoryPlan, TracedFlops
@@ -14,12 +15,28 @@ from synthbench.backends.kernel_record import record_kernel
 from synthbench.errors import UnsupportedError
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.mixers.base import Array
 from synthbench.record import Ceiling, Measurements
 from synthbench.run.worker import run_cell
-from synthbench.suites.cell import Cell
+from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 
 MEASURE = Measure(min_samples=4, min_seconds=1e-6, max_seconds=1.0)
+
+
+def cell(**changes: Any) -> Cell:
+    content: dict[str, Any] = {
+        "variant": "V", "framework": "torch", "mode": "train", "seq_len": 8, "batch": 2,
+        "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "eager",
+        "device": "cuda",
+    }  # fmt: skip
+    return Cell.from_flat(**(content | changes))
+
+
+FORMULA = model_of(cell()).flops(batch=2, seq_len=8)
+assert FORMULA is not None
+TRACED = 3 * FORMULA
+LOSS = 2.5
 
 
 class FakeStep:
@@ -43,6 +60,20 @@ class FakeStep:
         self.asked.append("step")
         return f"step {self.asked.count('step')}"
 
+    @property
+    def first_losses(self) -> list[float]:
+        return [LOSS]
+
+    def check(self, produced: str) -> None:
+        assert produced == "step 1", "what the first step returned is checked"
+
+    def sample(self, produced: str) -> Array:
+        return np.array(LOSS)
+
+    def restart(self, start: Callable[[str], Array]) -> None:
+        assert start("mixer.query").shape == (8, 2, 4)
+        self.asked.append("restart")
+
     def wait(self, produced: str) -> None:
         assert produced == f"step {self.asked.count('step')}"
         self.asked.append("wait")
@@ -53,7 +84,7 @@ class FakeStep:
 
     def traced_flops(self) -> TracedFlops:
         self.asked.append("traced_flops")
-        return TracedFlops("fake", 77, {"sort": 2})
+        return TracedFlops("fake", TRACED, {"sort": 2})
 
     def compiler_flops(self) -> float | None:
         return None
@@ -67,15 +98,6 @@ class FakeStep:
     def device_peak_bytes(self) -> int | None:
         self.asked.append("peak")
         return self.peak
-
-
-def cell(**changes: Any) -> Cell:
-    content: dict[str, Any] = {
-        "variant": "V", "framework": "torch", "mode": "train", "seq_len": 8, "batch": 2,
-        "model": "mixer", "d_model": 8, "heads": 2, "max_len": 8, "compile": "eager",
-        "device": "cuda",
-    }  # fmt: skip
-    return Cell.from_flat(**(content | changes))
 
 
 class Smallest:
@@ -127,7 +149,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert measured.memory.peak == 5000
     assert (measured.memory.planned, measured.memory.planned_tool) == (4500, "fake shapes")
     assert measured.flops is not None
-    assert (measured.flops.traced, measured.flops.uncounted) == (77, {"sort": 2})
+    assert (measured.flops.traced, measured.flops.uncounted) == (TRACED, {"sort": 2})
     assert measured.flops.compiler is None
 
 

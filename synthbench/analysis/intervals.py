@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 RESAMPLES = 4000
 
@@ -27,19 +30,12 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: in
     n = len(x)
     if n == 0:
         raise ValueError("no samples to take a median of")
-    # The median of n draws with replacement is x at a rank with a beta distribution. Drawing the
-    # rank directly is the same bootstrap without RESAMPLES lists of n samples.
-    generator = np.random.default_rng(seed)
-    if n % 2:
-        lower = upper = generator.beta((n + 1) / 2, (n + 1) / 2, RESAMPLES)
-    else:
-        lower = generator.beta(n / 2, n / 2 + 1, RESAMPLES)
-        upper = lower + (1 - lower) * generator.beta(1, n / 2, RESAMPLES)
-    medians = (x[_rank(lower, n)] + x[_rank(upper, n)]) / 2
+    drawn = _drawn_ranks(n, seed)
+    medians = (x[drawn.lower] + x[drawn.upper]) / 2
     tail = (1 - confidence) / 2
-    low, high = np.quantile(medians, [tail, 1 - tail])
-    median = float(np.median(x))
-    return Interval(median, min(float(low), median), max(float(high), median))
+    low, high = _quantiles(medians, drawn.times, (tail, 1 - tail))
+    median = float(x[(n - 1) // 2] + x[n // 2]) / 2
+    return Interval(median, min(low, median), max(high, median))
 
 
 def ratio_interval(
@@ -69,5 +65,47 @@ def half_width(interval: Interval) -> float:
     return (interval.high - interval.low) / 2 / interval.median
 
 
-def _rank(share: np.ndarray, n: int) -> np.ndarray:
-    return np.minimum((share * n).astype(int), n - 1)
+class _Ranks(NamedTuple):
+    """The distinct ranks of the two middle values of samples, and how often each pair occurs."""
+
+    lower: NDArray[np.int64]
+    upper: NDArray[np.int64]
+    times: NDArray[np.int64]
+
+
+@lru_cache(maxsize=256)  # of up to 96 kB each
+def _drawn_ranks(n: int, seed: int) -> _Ranks:
+    """The ranks of the medians of RESAMPLES samples, each of n draws with replacement.
+
+    The median of such a sample is at a rank with a beta distribution. Drawing the rank directly is
+    the same bootstrap without RESAMPLES lists of n draws.
+    """
+    generator = np.random.default_rng(seed)
+    if n % 2:
+        lower = upper = generator.beta((n + 1) / 2, (n + 1) / 2, RESAMPLES)
+    else:
+        lower = generator.beta(n / 2, n / 2 + 1, RESAMPLES)
+        upper = lower + (1 - lower) * generator.beta(1, n / 2, RESAMPLES)
+    pairs, times = np.unique(_rank(lower, n) * n + _rank(upper, n), return_counts=True)
+    return _Ranks(pairs // n, pairs % n, times)
+
+
+def _rank(share: NDArray[np.float64], n: int) -> NDArray[np.int64]:
+    return np.minimum((share * n).astype(np.int64), n - 1)
+
+
+def _quantiles(
+    values: NDArray[np.float64], times: NDArray[np.int64], shares: Sequence[float]
+) -> list[float]:
+    """`np.quantile` of values that each occur so many times, to the last bit."""
+    order = np.argsort(values)
+    ends = np.cumsum(times[order])
+    found = []
+    for share in shares:
+        place = (int(ends[-1]) - 1) * share
+        below = math.floor(place)
+        near = order[np.searchsorted(ends, [below, below + 1], side="right")]
+        (start, end), part = values[near].tolist(), place - below
+        step = end - start
+        found.append(end - step * (1 - part) if part >= 0.5 else start + step * part)
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -94,33 +95,48 @@ def crossing(
     errors = np.array([estimates[i].error for i in order])
     # Beyond 1e6 degrees of freedom Student's t is the normal distribution.
     degrees = np.array([min(estimates[i].degrees, 1e6) for i in order])
-    noise = np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(x)))
-    draws = means + errors * noise
+    draws = means + errors * _noise(tuple(degrees.tolist()), seed)
     kind: Kind
     if means[-1] > 0:
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
     else:
         kind = "falls behind" if means[0] > 0 else "never"
-    sign = -1 if kind == "falls behind" else 1
-    found = float(_last_rise(x, sign * means[None, :])[0])
+    rises = kind != "falls behind"
+    found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
-    low, high = np.quantile(
-        _last_rise(x, sign * draws), [tail, 1 - tail], method="inverted_cdf"
-    )  # which does not interpolate between infinities
+    changes = _last_change(x, draws, rises)
+    low = high = changes[0]
+    if (changes != low).any():
+        # This method does not interpolate between infinities.
+        low, high = np.quantile(changes, [tail, 1 - tail], method="inverted_cdf")
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
 
 
-def _last_rise(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The last x at which each row of `y` rises above 0, by linear interpolation.
+@lru_cache(maxsize=64)
+def _noise(degrees: tuple[float, ...], seed: int) -> NDArray[np.float64]:
+    """DRAWS rows of one draw per t distribution; most series of a run have the same ones."""
+    return np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(degrees)))
 
-    -inf if a row is always above 0, +inf if it is not above 0 at its end.
+
+def _last_change(
+    x: NDArray[np.float64], y: NDArray[np.float64], rises: bool
+) -> NDArray[np.float64]:
+    """The last x at which each row of `y` rises above 0, or ceases to be above 0.
+
+    By linear interpolation. -inf if a row is so from its beginning, +inf if it is not so at its
+    end.
     """
-    rises = (y[:, :-1] <= 0) & (y[:, 1:] > 0)
-    last = rises.shape[1] - 1 - np.argmax(rises[:, ::-1], axis=1)
+    wanted = (y > 0) == rises
+    if not wanted[:, -1].any():
+        return np.full(len(y), math.inf)
+    if wanted.all():
+        return np.full(len(y), -math.inf)
+    changes = ~wanted[:, :-1] & wanted[:, 1:]
+    last = changes.shape[1] - 1 - np.argmax(changes[:, ::-1], axis=1)
     rows = np.arange(len(y))
     before, after = y[rows, last], y[rows, last + 1]
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(after != before, -before / (after - before), 0.0)
-    found = np.where(rises.any(axis=1), x[last] + share * (x[last + 1] - x[last]), -math.inf)
-    return np.where(y[:, -1] > 0, found, math.inf)
+    found = np.where(changes.any(axis=1), x[last] + share * (x[last + 1] - x[last]), -math.inf)
+    return np.where(wanted[:, -1], found, math.inf)

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -23,6 +25,7 @@ class Setting:
     device: str = "cpu"  # cpu, cuda, cuda:N
     form: str = "auto"  # auto, fused, reference
     compile: str = "compiled"  # eager, compiled
+    quick: bool = False  # XLA compiles in less time, to slower code: for a check, not for timing
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,17 @@ class Trained:
     parameters: dict[str, Array]
 
 
+SAMPLE_SIZE = 2**14  # values of an output that are compared
+FIRST_LOSSES = 2  # the second one also depends on the gradients of the first step
+
+
+def sample_indices(size: int) -> Array:
+    """Which values of `size` are compared: all, or SAMPLE_SIZE at random places."""
+    if size <= SAMPLE_SIZE:
+        return np.arange(size)
+    return np.sort(np.random.default_rng(size).integers(0, size, SAMPLE_SIZE))
+
+
 class Step(Protocol):
     """One built step (forward, or a whole train step) on one batch, ready to be called.
 
@@ -94,6 +108,10 @@ class Step(Protocol):
     batch_bytes: int
     gradient_bytes: int  # allocated after a step: gradients, and weights kept for the next call
 
+    @property
+    def first_losses(self) -> list[float]:
+        """The losses of the first FIRST_LOSSES train steps since it was built."""
+
     def compile(self) -> None:
         """Trace and compile for the shapes of this batch; an eager step does nothing."""
 
@@ -102,6 +120,24 @@ class Step(Protocol):
 
     def wait(self, produced: Any) -> None:
         """Block until `produced`, and everything that the step changes, is complete."""
+
+    def check(self, produced: Any) -> None:
+        """Raise WrongOutputError unless what the first step returned is as declared and finite.
+
+        Of a forward step these are the outputs, of a train step the loss. What else a framework
+        can check without a cost per step, such as the shape of each mixer's output, it checks while
+        it runs or compiles the first step.
+        """
+
+    def sample(self, produced: Any) -> Array:
+        """At most SAMPLE_SIZE values of what a step returned: its outputs, or its loss.
+
+        They are copied: what a step does later does not change them. Which values are taken
+        depends on the number of values alone.
+        """
+
+    def restart(self, start: Callable[[str], Array]) -> None:
+        """Give every parameter its start value, by name, and the optimizer its first state."""
 
     def predict_memory(self) -> MemoryPlan | None:
         """What the compiled program will allocate, before it runs; None if nothing is compiled."""
@@ -159,6 +195,9 @@ class Backend(Protocol):
 
         None if only the compiled program can say it.
         """
+
+    def form_of(self, mixer: Mixer, form: str) -> str | None:
+        """The form that is built for `form`; None for a plug-in's own code."""
 
     def numerics(self) -> dict[str, Any]:
         """Threads, matmul precision and TF32 as cells use them, and what the build supports."""

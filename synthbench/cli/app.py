@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from synthbench.cli import listing
+from synthbench.cli import listing, streams
 from synthbench.cli.export import export
 from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
@@ -19,7 +19,9 @@ from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
 from synthbench.cli.verify import verify
-from synthbench.errors import SynthbenchError, quote
+from synthbench.errors import NotationError, SynthbenchError, quote
+
+GONE = 1  # the exit code if nobody reads the output any more, as usual in Python
 
 app = typer.Typer(
     name="synthbench",
@@ -64,24 +66,45 @@ def _top(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one command (of sys.argv by default) and exit."""
+    streams.prepare()
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="synthbench")
+        code = _exit_code(sys.argv[1:] if arguments is None else list(arguments))
+    except BrokenPipeError:  # the reader of our output is gone, as with `| head`
+        code = GONE
+    try:
+        streams.flush()
+    except OSError as error:  # the reader is gone, the disk is full, or the output is closed
+        gone = isinstance(error, BrokenPipeError)
+        if not (code or gone):
+            with contextlib.suppress(OSError):
+                complain(f"synthbench: cannot write the output: {error.strerror or error}")
+        code = code or (GONE if gone else SynthbenchError.exit_code)
+        streams.silence()
+    sys.exit(code)
+
+
+def _exit_code(arguments: list[str]) -> int:
+    """Run one command and report what went wrong."""
+    try:
+        for argument in arguments:
+            if "\0" in argument:
+                raise NotationError(f"{quote(argument)} has a NUL character; leave it out")
+        app(args=arguments, prog_name="synthbench")
+    except SystemExit as exit:
+        return exit.code if isinstance(exit.code, int) else int(exit.code is not None)
     except SynthbenchError as error:
-        complain(f"synthbench: {error}")
-        sys.exit(error.exit_code)
+        return _refuse(str(error), error.exit_code)
     except BrokenPipeError:
-        _end_quietly()
+        raise
     except OSError as error:  # a file that the system refuses, without a better message
         named = "" if error.filename is None else f": {quote(str(error.filename))}"
-        complain(f"synthbench: {error.strerror or error}{named}")
-        sys.exit(SynthbenchError.exit_code)
+        return _refuse(f"{error.strerror or error}{named}")
     except KeyboardInterrupt:
         complain("interrupted")
-        sys.exit(130)
+        return 130
+    return 0
 
 
-def _end_quietly() -> None:
-    """Exit when the reader of our output is gone, as with `| head`."""
-    # Python flushes standard output again at exit, which must not fail.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    sys.exit(1)
+def _refuse(message: str, code: int = SynthbenchError.exit_code) -> int:
+    complain(f"synthbench: {message}")
+    return code

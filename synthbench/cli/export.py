@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain
+from synthbench.cli.output import complain, write
 from synthbench.cli.runs import find_run, newest_run
 from synthbench.errors import NotationError, ResultsError
 
@@ -67,7 +67,7 @@ def export(
     for damage in measured.damaged:
         complain(f"{folder}: {damage}; skipped")
     if out is None:
-        typer.echo(_text(measured, format), nl=False)
+        write(_text(measured, format))
     else:
         _write(measured, format, out)
     complain(f"{folder}: {len(measured.records)} records exported" + (f" to {out}" if out else ""))

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from synthbench.cli.output import say
 from synthbench.errors import NotationError, quote
 
 
@@ -34,4 +35,4 @@ def init(
         raise NotationError(
             f"{file} cannot be written: there is no folder {file.parent}; make it first"
         ) from error
-    typer.echo(f"Wrote {file}. See what it measures: synthbench run --suite {file} --dry-run")
+    say(f"Wrote {file}. See what it measures: synthbench run --suite {file} --dry-run")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain
+from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError, UnknownNameError
 
@@ -63,9 +63,11 @@ def inspect(
     from synthbench.report.figures.image_files import write_figures
     from synthbench.report.figures.weights import heat_maps, histograms, weights_of
     from synthbench.run.extensions import load_plugin
+    from synthbench.tasks.data.catalog import DATA_SOURCE_REGISTRY
 
     for module in plugin:
         load_plugin(module)
+    DATA_SOURCE_REGISTRY.find(data)  # before anything is written
     if Path(source).is_file():
         cell, parameters = read_checkpoint(Path(source))
         states = {Path(source).stem: parameters}
@@ -84,7 +86,7 @@ def inspect(
         f"{name}-maps": heat_maps(found, title, head),
     }
     for path in write_figures(pictures, folder):
-        typer.echo(path)
+        say(path)
 
 
 def _train(
@@ -113,7 +115,7 @@ def _train(
     for state, parameters in states.items():
         path = stem.with_name(f"{stem.name}-{state.replace(' ', '-')}.npz")
         write_checkpoint(path, cell, parameters)
-        typer.echo(path)
+        say(path)
     return states
 
 

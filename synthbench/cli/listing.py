@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import print_columns
+from synthbench.cli.output import print_columns, say
 from synthbench.cli.runs import run_name, state
 from synthbench.errors import SynthbenchError
 
@@ -90,7 +90,7 @@ def runs(results: Results = Path("results")) -> None:
             (name, run.info.device, run.info.started[:19], state(run.info), found or "none")
         )
     if not rows:
-        typer.echo(f"no run found in {results}")
+        say(f"no run found in {results}")
         return
     print_columns(("run", "device", "started (UTC)", "state", "records"), rows)
 

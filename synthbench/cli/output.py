@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from synthbench import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -24,8 +26,18 @@ def console() -> Console:
 
 
 def complain(message: str) -> None:
-    """Print a line to standard error."""
-    typer.echo(message, err=True)
+    """Print a message to standard error."""
+    typer.echo(printable.lines(message), err=True)
+
+
+def say(message: object) -> None:
+    """Print a message to standard output."""
+    typer.echo(printable.lines(str(message)))
+
+
+def write(text: str) -> None:
+    """Write the text of a file to standard output, as UTF-8 whatever the terminal takes."""
+    typer.echo(text.encode(), nl=False)
 
 
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -37,5 +49,5 @@ def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Non
     for position, heading in enumerate(headings):
         table.add_column(heading, no_wrap=position < len(headings) - 1, overflow="fold")
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable.lines(text)) for text in row))
     console().print(table)

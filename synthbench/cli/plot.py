@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli.options import Results, split_list
-from synthbench.cli.output import complain
+from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run, newest_run
 
 
@@ -74,4 +74,4 @@ def plot(
         complain(f"{measured.path}: {damage}; skipped")
     wanted = split_list(variants)
     for path in write_plots(measured, out, mode=mode.value, variants=wanted, setting=setting):
-        typer.echo(str(path))
+        say(path)

@@ -17,7 +17,7 @@ from synthbench.cli.options import (
     split_lengths,
     split_list,
 )
-from synthbench.cli.output import complain, console
+from synthbench.cli.output import complain, console, say
 from synthbench.cli.runs import newest_unfinished
 from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
@@ -35,6 +35,7 @@ FAILED = (
 
 
 def run(
+    context: typer.Context,
     suite: Annotated[
         str,
         typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
@@ -89,6 +90,14 @@ def run(
             show_default=False,
         ),
     ] = [],  # noqa: B006
+    allow_changed: Annotated[
+        bool,
+        typer.Option(
+            "--allow-changed",
+            help="With --resume, also where the suite or the selection has changed since the run "
+            "began; run.json lists what has.",
+        ),
+    ] = False,
     force: Annotated[
         bool,
         typer.Option(
@@ -118,30 +127,35 @@ def run(
     130: Ctrl-C; what was measured is kept.
     """
     from synthbench.run.devices import resolve_device
-    from synthbench.run.executors.catalog import EXECUTOR_REGISTRY
-    from synthbench.run.extensions import load_plugin
-    from synthbench.run.planning import plan_suite
+    from synthbench.run.executors.catalog import EXECUTOR_REGISTRY, EXECUTORS
+    from synthbench.run.extensions import (
+        has_installed_extensions,
+        ignoring_installed_extensions,
+        load_plugin,
+    )
+    from synthbench.run.planning import plan_in_child, plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan
     from synthbench.store import has_begun
     from synthbench.suites.plan import FRAMEWORKS
     from synthbench.suites.suite import load_suite
 
-    for module in plugin:
-        load_plugin(module)
+    if executor not in EXECUTORS:  # it runs in this process; other plug-ins do not
+        for module in plugin:
+            load_plugin(module)
     chosen = EXECUTOR_REGISTRY.find(executor)()
+    context.with_resource(ignoring_installed_extensions())
     outcomes = _outcomes(retry, resume)
+    if allow_changed and not resume:
+        raise NotationError("--allow-changed is about an existing run; add --resume")
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
-    where = resolve_device(device, frameworks or FRAMEWORKS, plugin)
-    plan = plan_suite(
-        loaded,
-        where,
-        frameworks,
-        split_list(variants) or None,
-        split_lengths(seq_len) or None,
-        force,
-    )
+    selection = (split_list(variants) or None, split_lengths(seq_len) or None, force)
+    where = resolve_device(device, frameworks or FRAMEWORKS)
+    if plugin or has_installed_extensions():
+        plan = plan_in_child(loaded, where, frameworks, *selection, plugins=plugin)
+    else:
+        plan = plan_suite(loaded, where, frameworks, *selection)
     if not plan.cells:
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")
@@ -166,6 +180,7 @@ def run(
         observer=make_observer(),
         executor=chosen,
         retry=outcomes,
+        allow_changed=allow_changed,
     )
     if summary.interrupted:
         again = ["synthbench", "run", "--suite", suite, "--device", where]
@@ -173,7 +188,7 @@ def run(
         again += [f"--variants={text}" for text in variants]
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
-        again += ["--force"] * force
+        again += ["--force"] * force + ["--allow-changed"] * allow_changed
         again += [f"--executor={executor}"] * (executor != "local")
         again += ["--out", str(out), *["--resume"] * has_begun(out)]
         _tell_kept(summary, shlex.join(again))
@@ -204,7 +219,7 @@ def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
     if resume:
         raise NotationError("--dry-run shows the whole plan of a suite; leave --resume out")
     for line in dry_run_lines(plan, estimate(plan, results), console().width):
-        typer.echo(line)
+        say(line)
 
 
 def _tell_kept(summary: Summary, again: str) -> None:
@@ -218,16 +233,15 @@ def _tell_kept(summary: Summary, again: str) -> None:
 def _conclude(summary: Summary) -> int:
     """Write and print the tables of what was measured; the exit code."""
     from synthbench.report.tables.catalog import make_tables
-    from synthbench.report.text.files import write_tables
     from synthbench.report.text.terminal import print_tables
     from synthbench.store import read_run
 
     if summary.outcomes:
         measured = read_run(summary.run_dir)
-        folder = write_tables(measured)
+        folder = _write_tables(summary.run_dir)
         shown = [t for t in make_tables(measured) if t.name in SHOWN]
         print_tables(console(), shown)
-        typer.echo(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
+        say(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
     failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
     if failed:
         found = " and ".join(f"{count} {name}" for name, count in failed.items())
@@ -236,3 +250,23 @@ def _conclude(summary: Summary) -> int:
         complain(f"not run: {', '.join(summary.missing)} (the reason stands above)")
         return 2
     return 1 if failed else 0
+
+
+def _write_tables(run_dir: Path) -> str:
+    """Write the tables of a run, where packages extend them in a child process; the folder."""
+    from synthbench.run.extensions import has_installed_extensions
+    from synthbench.run.host_client import NO_FRAMEWORK, call_in_child
+
+    if not has_installed_extensions():
+        return tables_of(str(run_dir))
+    target = f"{tables_of.__module__}:{tables_of.__name__}"
+    folder: str = call_in_child(NO_FRAMEWORK, target, {"run_dir": str(run_dir.resolve())})
+    return folder
+
+
+def tables_of(run_dir: str) -> str:
+    """Write the tables of a run; the folder they are in."""
+    from synthbench.report.text.files import write_tables
+    from synthbench.store import read_run
+
+    return str(write_tables(read_run(Path(run_dir))))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from synthbench.cli.output import complain
 from synthbench.errors import ResultsError, UnknownNameError, quote
 from synthbench.record import RunInfo
 from synthbench.store import INFO, list_runs, read_info
@@ -13,7 +14,7 @@ from synthbench.store import INFO, list_runs, read_info
 def find_run(text: str, results: Path) -> Path:
     """The folder of a run; UnknownNameError with similar names if there is no such run."""
     for folder in (Path(text), results / text):
-        if (folder / INFO).is_file():
+        if (folder / INFO).exists():
             return folder
     runs = list_runs(results)
     below = [run for run in runs if run.parent in (Path(text), results / text)]
@@ -31,7 +32,7 @@ def find_run(text: str, results: Path) -> Path:
 
 
 def newest_run(results: Path) -> Path:
-    """The newest run in a folder; ResultsError if there is none."""
+    """The newest run in a folder, without damaged ones; ResultsError if there is none."""
     runs = list_runs(results)
     if not runs:
         raise ResultsError(f"no run found: {_none_in(results)}")
@@ -67,7 +68,19 @@ def state(info: RunInfo) -> str:
 
 
 def _newest(runs: Sequence[Path]) -> Path:
-    return max(runs, key=lambda run: (read_info(run).started, run.name))
+    """The newest run; damaged ones are named and left out, unless all are damaged."""
+    started: dict[Path, str] = {}
+    damaged: list[ResultsError] = []
+    for run in runs:
+        try:
+            started[run] = read_info(run).started
+        except ResultsError as error:
+            damaged.append(error)
+    if not started:
+        raise damaged[0]
+    for problem in damaged:
+        complain(f"synthbench: {problem}")
+    return max(started, key=lambda run: (started[run], run.name))
 
 
 def _none_in(results: Path) -> str:

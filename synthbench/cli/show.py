@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from synthbench.cli.options import Plugin
-from synthbench.cli.output import print_columns
+from synthbench.cli.output import print_columns, say
 
 if TYPE_CHECKING:
     from synthbench.mixers.base import Mixer
@@ -41,13 +41,13 @@ def show(
         mixer, d_model=d_model, heads=heads, head_dim=head_dim, max_len=max_len or seq_len
     )
     sizes.require_length(seq_len)
-    typer.echo(f"{format_mixer(mixer)}\n")
+    say(f"{format_mixer(mixer)}\n")
     for part in _parts(mixer):
-        typer.echo(f"{part.name}: {part.equation or 'no equation given'}")
+        say(f"{part.name}: {part.equation or 'no equation given'}")
         if part.source:
-            typer.echo(f"  source   {part.source}")
+            say(f"  source   {part.source}")
         if options := _options(part):
-            typer.echo(f"  options  {', '.join(options)}")
+            say(f"  options  {', '.join(options)}")
     _print_cost(mixer, sizes, batch, seq_len)
 
 
@@ -79,14 +79,14 @@ def _print_cost(mixer: Mixer, sizes: Sizes, batch: int, seq_len: int) -> None:
         )
         for name, parameter in declared_parameters_of(mixer, sizes).items()
     ]
-    typer.echo(
+    say(
         f"\nAt batch B {batch}, length L {seq_len}, d_model d {sizes.d_model}, heads H "
         f"{sizes.heads}, head_dim k {sizes.head_dim}, max_len N {sizes.max_len}:\n"
     )
     if rows:
         print_columns(("parameter", "shape", "count", "kind", "start value"), rows)
-        typer.echo("")
+        say("")
     flops = "no formula given" if counted.flops is None else f"{counted.flops:,}"
-    typer.echo(f"parameters  {counted.parameters:,}")
-    typer.echo(f"constants   {counted.constants:,}")
-    typer.echo(f"FLOPs       {flops}  (one forward pass, 2 per multiply-accumulate)")
+    say(f"parameters  {counted.parameters:,}")
+    say(f"constants   {counted.constants:,}")
+    say(f"FLOPs       {flops}  (one forward pass, 2 per multiply-accumulate)")

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
 from synthbench.cli.options import Results
-from synthbench.cli.output import complain, console
+from synthbench.cli.output import complain, console, say, write
 from synthbench.cli.runs import find_run
-from synthbench.errors import ResultsError
+from synthbench.errors import NotationError, ResultsError
 
 if TYPE_CHECKING:
     from synthbench.report.data.table import Table
     from synthbench.store import Run
+
+
+T = TypeVar("T")
 
 
 class Format(StrEnum):
@@ -66,10 +70,13 @@ def tables(
     """Make the tables of a run from its records: print them and write Markdown, CSV and LaTeX.
 
     The same records always give the same bytes. With --check, the exit code is 1 if a file is
-    missing, differs, or does not belong to a table.
+    missing, differs, or does not belong to a table. Of several runs, one that cannot be read is
+    named, the others are still done, and the exit code is 1.
     """
     from synthbench.store import list_runs
 
+    if page is not None and not paper:
+        raise NotationError("--page is the page of the paper's tables; add --paper")
     if paper:
         _paper(results, page, format or Format.TERMINAL)
         return
@@ -83,32 +90,61 @@ def tables(
         _check(runs, results if run is None else None)
     else:
         shown = format or (Format.TERMINAL if run is not None else None)
-        for folder in runs:
-            _make(folder, shown)
+        done = _each(runs, lambda folder: _make(folder, shown))
+        if len(done) < len(runs):
+            raise typer.Exit(1)
+
+
+def _each(runs: list[Path], do: Callable[[Path], T]) -> list[T]:
+    """What `do` gives for each run; of several, those that cannot be read or written are named."""
+    done: list[T] = []
+    refused: list[ResultsError] = []
+    for folder in runs:
+        try:
+            done.append(do(folder))
+        except ResultsError as error:
+            refused.append(error)
+            if len(runs) > 1:
+                complain(f"synthbench: {error}")
+    if refused and len(runs) == 1:
+        raise refused[0]
+    return done
 
 
 def _paper(results: Path, page: Path | None, shown: Format) -> None:
     from synthbench.report.paper.tables import paper_tables
     from synthbench.report.text.files import write_paper
+    from synthbench.store import list_runs, read_run
 
+    for folder in list_runs(results):
+        try:
+            read_run(folder)
+        except ResultsError as error:
+            complain(f"synthbench: {error}")
     _show(paper_tables(results), shown)
     written = write_paper(results, page)
     if shown is Format.TERMINAL:
-        typer.echo(f"\nTables: {written}")
+        say(f"\nTables: {written}")
 
 
 def _check(runs: list[Path], results: Path | None) -> None:
     from synthbench.report.text.files import check, check_paper
 
-    problems = [problem for folder in runs for problem in check(folder)]
-    if results is not None:
-        problems += check_paper(results)
-    for problem in problems:
-        typer.echo(problem)
-    if problems:
+    checked = _each(runs, check)
+    problems = [problem for found in checked for problem in found]
+    of_paper = [] if results is None else check_paper(results)
+    commands = ["`synthbench tables`"] * bool(problems)
+    commands += ["`synthbench tables --paper`"] * bool(of_paper)
+    for problem in (*problems, *of_paper):
+        say(problem)
+    if commands:
         complain(
-            f"{len(problems)} files do not match the records; `synthbench tables` writes them again"
+            f"{len(problems) + len(of_paper)} files do not match the records; write them again "
+            f"with {' and '.join(commands)}"
         )
+    if refused := len(runs) - len(checked):
+        complain(f"the tables of {refused} of {len(runs)} runs could not be checked")
+    if commands or refused:
         raise typer.Exit(1)
     typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) > 1)} match the records")
 
@@ -124,7 +160,7 @@ def _make(folder: Path, shown: Format | None) -> None:
         _print(measured, shown)
     written = write_tables(measured)
     if shown in (None, Format.TERMINAL):
-        typer.echo(f"\nTables: {written}" if shown else str(written))
+        say(f"\nTables: {written}" if shown else written)
 
 
 def _print(measured: Run, shown: Format) -> None:
@@ -141,4 +177,4 @@ def _show(made: list[Table], shown: Format) -> None:
         print_tables(console(), made)
     else:
         _, text_of = FORMATS[shown]
-        typer.echo("\n".join(map(text_of, made)), nl=False)
+        write("\n".join(map(text_of, made)))

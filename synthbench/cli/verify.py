@@ -9,7 +9,7 @@ import typer
 
 from synthbench.cli.options import FRAMEWORKS_ADVICE, FrameworkOption, Plugin, split_list
 from synthbench.cli.output import complain
-from synthbench.errors import FrameworkMissingError, UnknownNameError
+from synthbench.errors import FrameworkMissingError, NotationError, UnknownNameError
 
 if TYPE_CHECKING:
     from synthbench.run.verify import Verdict
@@ -20,6 +20,8 @@ class DType(StrEnum):
 
     FLOAT32 = "float32"
     FLOAT64 = "float64"
+    BFLOAT16 = "bfloat16"
+    FLOAT16 = "float16"
 
 
 def verify(
@@ -33,13 +35,18 @@ def verify(
     ] = None,
     framework: FrameworkOption = [],  # noqa: B006
     dtype: Annotated[DType, typer.Option("--dtype", help="Floating-point type.")] = DType.FLOAT32,
+    require_both: Annotated[
+        bool,
+        typer.Option("--require-both", help="Fail where a framework is missing or not supported."),
+    ] = False,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Compare torch, jax and the NumPy reference on small inputs.
 
-    Without a mask, with padding, causal, and with both; at L = max_len and L < max_len. Errors are
-    relative to the largest value. Exit code 1: an error is above the tolerance, or nothing could
-    be compared.
+    Without a mask, with padding, causal, and with both; at L = max_len and L < max_len; outputs and
+    gradients, in the fused and the reference form. Errors are relative to the largest value. Exit
+    code 1: an error is above its tolerance, the output of a mixer has a wrong shape or type, a
+    mixer raised anything but UnsupportedError, or nothing could be compared.
     """
     from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import canonical
@@ -53,6 +60,11 @@ def verify(
     for name in chosen:
         if name not in FRAMEWORKS:
             raise UnknownNameError("framework", name, FRAMEWORKS)
+    if require_both and len(chosen) < len(FRAMEWORKS):
+        raise NotationError(
+            f"--require-both needs {' and '.join(FRAMEWORKS)}, got --framework {','.join(chosen)}; "
+            "leave one of the two options out"
+        )
     wanted = split_list(variant or []) or [*SHOWCASE, *sorted(plugins())]
     names = list(dict.fromkeys(map(canonical, wanted)))
     failed = 0
@@ -64,7 +76,7 @@ def verify(
         width = max(len("variant"), *map(len, names))
         present = [name for name in chosen if name not in verifier.missing]
         typer.echo(_line(width, "variant", [*[f"{n}-numpy" for n in present], *PAIR], "verdict"))
-        for verdict in verifier.verify(names, dtype):
+        for verdict in verifier.verify(names, dtype, require_both=require_both):
             failed += not verdict.passed
             _print(verdict, width, present)
     if failed:
@@ -78,14 +90,20 @@ PAIR = ("torch-jax", "gradients")
 
 
 def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
-    errors = [verdict.forward.get(framework) for framework in frameworks]
-    errors += [verdict.outputs, verdict.gradients]
-    shown = ["-" if error is None else f"{error:.1e}" for error in errors]
-    result = f"at most {verdict.tolerance:.0e}: {'ok' if verdict.passed else 'FAILED'}"
-    if not verdict.errors:
-        result = "FAILED: nothing to compare"
-    notes = [f"{framework}: {reason}" for framework, reason in verdict.refused.items()]
+    outputs = [verdict.worst("outputs", framework, "numpy") for framework in frameworks]
+    outputs.append(verdict.worst("outputs", "torch", "jax"))
+    gradients = verdict.worst("gradients", "torch", "jax") or verdict.worst("gradients")
+    found = [*outputs, gradients]
+    shown = ["-" if worst is None else f"{worst.error:.1e}" for worst in found]
+    failures = verdict.failures
+    limits = dict.fromkeys(f"{worst.tolerance:g}" for worst in found if worst is not None)
+    result = f"at most {' and '.join(limits)}: {'FAILED' if failures else 'ok'}"
+    if not verdict.comparisons:
+        result = "FAILED" if failures else "FAILED: nothing to compare"
+    notes = [f"{name} not supported: {reason}" for name, reason in verdict.unsupported.items()]
     typer.echo(_line(width, verdict.variant, shown, "; ".join([result, *notes])))
+    for failure in failures:
+        typer.echo(f"  {failure}")
 
 
 def _line(width: int, variant: str, values: list[str], verdict: str) -> str:

@@ -107,11 +107,12 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
             passed=True,
         )
     with recording_kernels() as used:
-        forward, gradient = errors(backend, model, start, setting, batch)
+        found = [errors(backend, model, start, setting, batch)]
         if cell.form != "reference":
             with force_long_kernels():
-                long = errors(backend, model, start, setting, batch)
-            forward, gradient = max(forward, long[0]), max(gradient, long[1])
+                found.append(errors(backend, model, start, setting, batch))
+    worst = np.max(found, axis=0)  # max() may lose a NaN
+    forward, gradient = (float("inf") if np.isnan(error) else float(error) for error in worst)
     tolerance, gradient_tolerance = FORWARD_TOLERANCE[cell.dtype], GRADIENT_TOLERANCE[cell.dtype]
     return Parity(
         against="numpy",
@@ -120,7 +121,6 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
         tolerance=tolerance,
         gradient_tolerance=gradient_tolerance,
         kernels=list(used),
-        # `not >` would let a NaN pass
         passed=bool(forward <= tolerance and gradient <= gradient_tolerance),
     )
 
@@ -144,18 +144,23 @@ def errors(
     exact = gradient_error(model, start, batch, wide)
     if not exact <= GRADIENT_TOLERANCE["float32"]:
         return forward, float("inf")
-    difference = sum(float(np.sum((got.gradients[n] - g) ** 2)) for n, g in wide.gradients.items())
-    norm = sum(float(np.sum(g**2)) for g in wide.gradients.values())
-    return forward, float(np.sqrt(difference / norm)) if norm else 0.0
+    return forward, whole_difference(got.gradients, wide.gradients)
 
 
 def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients) -> float:
     """The largest error of a directional derivative; see the docstring of the module."""
+    return max(gradient_errors(model, start, batch, got).values(), default=0.0)
+
+
+def gradient_errors(
+    model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients
+) -> dict[str, float]:
+    """The error of each parameter's directional derivative; infinite where it is not finite."""
     generator = np.random.default_rng(0)
     wide = {name: value.astype(np.float64) for name, value in start.items()}
     norms = {name: float(np.linalg.norm(g)) for name, g in got.gradients.items()}
     floor = 1e-2 * max(norms.values(), default=0.0)
-    worst = 0.0
+    errors = {}
     for name, gradient in got.gradients.items():
         direction = generator.standard_normal(gradient.shape)
         losses = []
@@ -166,10 +171,9 @@ def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: 
         difference = (losses[0] - losses[1]) / (2 * DIFFERENCE)
         error = abs(difference - float(np.sum(gradient * direction)))
         scale = max(norms[name], floor)
-        worst = max(worst, error / scale if scale else error)
-        if not np.isfinite(error):
-            return float("inf")
-    return worst
+        relative = error / scale if scale else error
+        errors[name] = relative if np.isfinite(relative) else float("inf")
+    return errors
 
 
 def has_reference(model: Model) -> bool:
@@ -184,6 +188,14 @@ def reference_outputs(model: Model, start: Mapping[str, Array], batch: Batch) ->
     return model.reference(wide, inputs, batch.padding_mask)
 
 
+def whole_difference(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
+    """The norm of the difference of all gradients together, relative to the norm of `want`."""
+    difference = sum(float(np.sum((got[name] - g) ** 2)) for name, g in want.items())
+    norm = sum(float(np.sum(g**2)) for g in want.values())
+    error = float(np.sqrt(difference / norm)) if norm else float(np.sqrt(difference))
+    return error if np.isfinite(error) else float("inf")
+
+
 def gradient_difference(got: Mapping[str, Array], want: Mapping[str, Array]) -> float:
     """The largest difference of two sets of gradients, each parameter in units of its largest
     value (or a hundredth of the largest of all, whichever is more)."""
@@ -194,7 +206,12 @@ def gradient_difference(got: Mapping[str, Array], want: Mapping[str, Array]) -> 
 
 
 def relative_error(got: Array, want: Array, scale: float | None = None) -> float:
-    """max |got - want| relative to `scale`, by default max |want|; infinite for a NaN."""
+    """max |got - want| relative to `scale`, by default max |want|.
+
+    Infinite for a NaN, and for an array of another shape.
+    """
+    if got.shape != want.shape:
+        return float("inf")
     scale = float(np.abs(want).max()) if scale is None else scale
     error = float(np.abs(got.astype(np.float64) - want).max()) if want.size else 0.0
     if not np.isfinite(error):

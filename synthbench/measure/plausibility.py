@@ -11,6 +11,13 @@ from synthbench.record import Ceiling, Flops, Timing
 CEILING_NOISE = 0.10
 # The smallest step is one addition; a step that does nothing is a little faster.
 DISPATCH_SHARE = 0.5
+# Formula and trace follow one convention and are equal for every built-in variant. A plug-in's
+# formula may leave out small products; a tenth is less than any difference that a table is about.
+FORMULA_SHARE = 0.10
+# FLOPs of a train step in units of the formula. At least a forward pass: gradients that nothing
+# needs are not computed. At most the forward pass, two products for each of its products, and the
+# forward pass again where activations are computed anew.
+TRAIN_STEP = (1, 4)
 
 
 class ImplausibleError(SynthbenchError):
@@ -22,6 +29,28 @@ def step_flops(mode: str, formula: int | None, traced: int | None) -> int | None
     if traced is not None:
         return traced
     return formula if mode == "forward" else None
+
+
+def require_formula(mode: str, flops: Flops) -> None:
+    """Raise ImplausibleError if the traced count and the formula differ by over FORMULA_SHARE.
+
+    A count that misses operations is only checked for being too large. Without a formula or a trace
+    nothing is checked.
+    """
+    formula, traced = flops.formula, flops.traced
+    if formula is None or traced is None:
+        return
+    least, most = TRAIN_STEP if mode == "train" else (1, 1)
+    too_few = traced < least * formula * (1 - FORMULA_SHARE) and not flops.uncounted
+    if not too_few and traced <= most * formula * (1 + FORMULA_SHARE):
+        return
+    of = "a forward pass" if mode == "forward" else "a train step"
+    expected = f"{least * formula}" if least == most else f"{least * formula} to {most * formula}"
+    raise ImplausibleError(
+        f"{of} has {traced} FLOPs as traced ({flops.traced_tool}) and {expected} by the mixer's "
+        f"formula; they may differ by {FORMULA_SHARE:.0%}: correct flops() of the mixer, or its "
+        "program"
+    )
 
 
 def require_plausible(

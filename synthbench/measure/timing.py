@@ -48,10 +48,19 @@ def timed(
     clock: Callable[[], float] = time.perf_counter,
 ) -> float:
     """Seconds from the call of a step until its result is available."""
+    return timed_result(step, wait, clock)[0]
+
+
+def timed_result(
+    step: Callable[[], Any],
+    wait: Callable[[Any], None],
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, Any]:
+    """Like `timed`, with what the step returned."""
     begin = clock()
     produced = step()
     wait(produced)
-    return clock() - begin
+    return clock() - begin, produced
 
 
 def time_steps(
@@ -65,6 +74,7 @@ def time_steps(
     before: Sequence[float] = (),
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
+    inspect: Callable[[Any], None] | None = None,
 ) -> SteadyState:
     """Warm up until the times show no trend, then sample until there are enough samples.
 
@@ -72,7 +82,8 @@ def time_steps(
     95% confidence interval of the median no wider than +- `precision` of it. `before`: seconds of
     steps that already ran; they count as warm-up. `max_seconds` limits warm-up and sampling
     together and takes precedence, but there is at least one sample. At most MAX_SAMPLES. `watch`
-    is a context manager that is active while sampling.
+    is a context manager that is active while sampling. `inspect` is called with what the last step
+    returned, at once; nothing that an earlier step returned is kept.
     """
     enabled = gc.isenabled()
     gc.collect()
@@ -87,8 +98,10 @@ def time_steps(
         next_look = max(min_samples, MIN_PRECISE_SAMPLES)
         with watch if watch is not None else nullcontext():
             while True:
-                samples.append(timed(step, wait, clock))
-                sampled += samples[-1]
+                produced = None  # before the next step, which may use its memory again
+                seconds, produced = timed_result(step, wait, clock)
+                samples.append(seconds)
+                sampled += seconds
                 if sampled >= left or len(samples) >= MAX_SAMPLES:
                     break
                 if len(samples) < min_samples or sampled < min_seconds:
@@ -99,6 +112,9 @@ def time_steps(
                     if half_width(median_interval(samples)) <= precision:
                         break
                     next_look = int(len(samples) * GROWTH) + 1
+            if inspect is not None:
+                inspect(produced)
+            produced = None
     finally:
         if enabled:
             gc.enable()

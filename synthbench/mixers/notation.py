@@ -24,7 +24,8 @@ from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
 from synthbench.mixers.component import Component
 
-TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
+TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)"
+                   r"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
 FRAME_OPTIONS = ("mixing", "bias")
 BOOLEANS = {"true": True, "false": False}

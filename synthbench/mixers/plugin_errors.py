@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from synthbench.errors import SynthbenchError
+from synthbench.registry import text_of
 
 OWN = "synthbench."
 
@@ -22,11 +23,11 @@ def attribute_plugin_errors(cls: type, method: str) -> Iterator[None]:
         yield
     except (SynthbenchError, MemoryError):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if cls.__module__.startswith(OWN):
             raise
         last = traceback.extract_tb(error.__traceback__)[-1]
-        problem = f"{type(error).__name__}: {error}".removesuffix(": ")
+        problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
         raise SynthbenchError(
             f"{cls.__name__}.{method}() of {cls.__module__} failed: {problem} "
             f"({Path(last.filename).name}:{last.lineno})"

@@ -7,11 +7,16 @@ cells that do not set it stay the same.
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field
 
 ModelKind = Literal["mixer", "encoder", "decoder", "classifier", "encoder_decoder"]
+LARGEST_SIZE = 10**9  # of an axis
+MOST_LAYERS = 10_000
+Size = Annotated[int, Field(gt=0, le=LARGEST_SIZE)]
+Layers = Annotated[int, Field(gt=0, le=MOST_LAYERS)]
+
 NormKind = Literal["layer", "rms"]
 PositionKind = Literal["learned", "sinusoidal", "relative"]
 
@@ -29,23 +34,23 @@ class ModelSpec(BaseModel):
         "`classifier`, `encoder_decoder`.",
         examples=["encoder", "decoder"],
     )
-    d_model: PositiveInt = Field(description="Channels of each position.", examples=[512, 1024])
-    heads: PositiveInt = Field(description="Heads of the mixer.", examples=[8, 16])
-    head_dim: PositiveInt | None = Field(
+    d_model: Size = Field(description="Channels of each position.", examples=[512, 1024])
+    heads: Size = Field(description="Heads of the mixer.", examples=[8, 16])
+    head_dim: Size | None = Field(
         None,
         description="Channels of each head; null: d_model / heads.",
         examples=[128, 64],
     )
-    max_len: PositiveInt = Field(
+    max_len: Size = Field(
         description="Length that length-dependent parameters are made for.", examples=[512, 1024]
     )
-    layers: PositiveInt = Field(1, description="Blocks of each stack.", examples=[6, 12])
-    feed_forward: PositiveInt | None = Field(
+    layers: Layers = Field(1, description="Blocks of each stack.", examples=[6, 12])
+    feed_forward: Size | None = Field(
         None,
         description="Hidden channels of the feed-forward; null: 4 d_model.",
         examples=[2048, 4096],
     )
-    vocabulary: PositiveInt | None = Field(
+    vocabulary: Size | None = Field(
         None,
         description="Tokens of the embedding; required for a stack.",
         examples=[32000, 64000],
@@ -66,22 +71,22 @@ class ModelSpec(BaseModel):
     bias: bool = Field(
         True, description="Whether the feed-forward has biases.", examples=[False, True]
     )
-    cross_heads: PositiveInt | None = Field(
+    cross_heads: Size | None = Field(
         None,
         description="Heads of cross-attention in an `encoder_decoder`; null: the model's heads.",
         examples=[12, 16],
     )
-    cross_head_dim: PositiveInt | None = Field(
+    cross_head_dim: Size | None = Field(
         None,
         description="Channels of each of them; null: d_model / cross_heads.",
         examples=[64, 128],
     )
-    target_len: PositiveInt | None = Field(
+    target_len: Size | None = Field(
         None,
         description="Tokens of the target; required for `encoder_decoder`.",
         examples=[114, 228],
     )
-    labels: PositiveInt | None = Field(
+    labels: Size | None = Field(
         None,
         description="Classes; required for `classifier`.",
         examples=[4, 8],

@@ -14,8 +14,8 @@ from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, m
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.pytest_benchmark import same_machine
 from synthbench.run.devices import resolve_device
-from synthbench.run.extensions import load_plugin
-from synthbench.run.planning import plan_suite
+from synthbench.run.extensions import has_installed_extensions
+from synthbench.run.planning import plan_in_child, plan_suite
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import FRAMEWORKS, Plan
 from synthbench.suites.suite import load_suite
@@ -44,12 +44,10 @@ class Suites:
 
     def _read(self) -> dict[Path, Plan]:
         """Suite file -> its plan."""
-        for module in self.modules:
-            load_plugin(module)
         wanted = ",".join(self.config.getoption("synthbench_framework"))
         frameworks = [name.strip() for name in wanted.split(",")] if wanted else None
         device = self.config.getoption("synthbench_device")
-        device = resolve_device(device, frameworks or FRAMEWORKS, self.modules)
+        device = resolve_device(device, frameworks or FRAMEWORKS)
         plans: dict[Path, Plan] = {}
         for name in self.config.getoption("synthbench"):
             suite = load_suite(name)
@@ -59,7 +57,10 @@ class Suites:
                     f"--synthbench: two suites have the name {suite.name}, so their benchmarks "
                     "could not be told apart; give one at a time"
                 )
-            plans[path] = plan_suite(suite, device, frameworks)
+            if self.modules or has_installed_extensions():
+                plans[path] = plan_in_child(suite, device, frameworks, plugins=self.modules)
+            else:
+                plans[path] = plan_suite(suite, device, frameworks)
             self.notes += plans[path].notes
         return plans
 

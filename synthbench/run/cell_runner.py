@@ -24,6 +24,7 @@ from synthbench.run.ceilings import ceiling_for
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
+from synthbench.run.own_length import OwnLengthChecks
 from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import device_kind
@@ -59,6 +60,7 @@ class CellRunner:
         self.choices: list[KernelChoice] = []
         self.used_kernels: dict[str, list[str]] = {}  # content of a cell -> what its rounds used
         self.parities: dict[str, Parity | Reply] = {}
+        self.own_lengths = OwnLengthChecks(observer)
         self.settled: dict[str, Record] = {}
 
     def start(self, frameworks: Iterable[str]) -> None:
@@ -140,6 +142,11 @@ class CellRunner:
             reason = f"as in round {earlier.round}: {earlier.reason}"
             return Reply(earlier.outcome, reason, measured, facts=earlier.host)
         checked = self.parity_of(cell) if self.measure.parity else None
+        if isinstance(checked, Parity):
+            kernel = kernel_for(cell, self.choices)
+            checked = self.own_lengths.check(cell, kernel, checked, self.ask, self.limits())
+            if cell.framework not in self.hosts:  # its host died and could not be restarted
+                return Reply("crashed", self.missing[cell.framework])
         if isinstance(checked, Reply):
             return checked
         ceiling = ceiling_for(cell, self.ceilings)
@@ -223,7 +230,7 @@ def record_of(
 def _failed(parity: Parity | None, reply: Reply) -> Reply:
     """The reply of a cell whose parity check did not pass."""
     if parity is None:
-        if reply.outcome == "unsupported":
+        if reply.outcome in ("unsupported", "quarantined"):
             return reply
         reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
         return replace(reply, outcome="quarantined", reason=reason, result=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 import os
 import pickle
 import signal
@@ -20,11 +21,15 @@ from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
 from synthbench.record import Ceiling, Measurements, Parity
 from synthbench.run import limits
+from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Job, Reply, sign
 from synthbench.run.outcome import classify_exception, shortened
+from synthbench.run.planning import plan_suite
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
+from synthbench.suites.plan import Plan
 from synthbench.suites.settings import Measure
+from synthbench.suites.suite import Suite
 from synthbench.tasks.catalog import task_of
 
 Send = Callable[[Reply], None]
@@ -103,7 +108,7 @@ def _limit(backend: Backend, job: Job) -> dict[str, Any]:
     cores = limits.pin(job.limits.threads)
     limits.be_killed_first()
     facts: dict[str, Any] = {"cores": cores, "threads": len(cores)}
-    if job.content.get("cell", {}).get("device") == "cpu":
+    if job.kind == "plan" or job.content.get("cell", {}).get("device") == "cpu":
         # Not for CUDA: its context reserves more address space than any machine has memory.
         facts["memory_limit"] = limit_memory(job.limits.memory_bytes, len(cores))
     backend.set_threads(len(cores))
@@ -132,14 +137,37 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             asked = Cell.model_validate(content["cell"])
             found = task_of(asked).check_parity(backend, asked)
             return found.model_dump(mode="json"), []
+        case "own_length":
+            asked = Cell.model_validate(content["cell"])
+            available = available_memory_for(backend, asked, stages.facts.get("memory_limit"))
+            checked = task_of(asked).check_own_length(backend, asked, available)
+            return checked.model_dump(mode="json"), []
         case "devices":
             if content["require"] is not None:
                 backend.require_device(content["require"])
             return [asdict(device) for device in backend.devices()], []
+        case "plan":
+            return _plan(content, stages).dump(), []
         case "call":
             value = find_function(content["target"])(**content["kwargs"])
             Path(content["answer"]).write_bytes(pickle.dumps(value))
             return None, []
+
+
+def _plan(content: dict[str, Any], stages: _Stages) -> Plan:
+    """The plan of a suite with plug-ins; the stage says which of them runs."""
+    for plugin in content["plugins"]:
+        stages(f"importing plug-in {plugin}", Measurements())
+        load_plugin(plugin)
+
+    def begin(cell: Cell) -> None:
+        stage = f"checking {cell.variant}"
+        if stages.stage != stage:
+            stages(stage, Measurements())
+
+    stages("reading the suite", Measurements())
+    suite = Suite.model_validate_json(json.dumps(content["suite"]))
+    return plan_suite(suite, **content["selection"], begin=begin)
 
 
 def find_function(target: str) -> Callable[..., Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from synthbench import registry
@@ -35,3 +37,20 @@ def load_plugin(module_name: str) -> list[type[Any]]:
     Raises SynthbenchError if it cannot be imported or defines no extension.
     """
     return registry.load_plugin(module_name, REGISTRIES)
+
+
+def has_installed_extensions() -> bool:
+    """Whether an installed package offers an extension; imports none of them."""
+    return any(one.entry_points() for one in REGISTRIES)
+
+
+@contextmanager
+def ignoring_installed_extensions() -> Iterator[None]:
+    """Inside the block, no code of installed extensions is imported into this process."""
+    for one in REGISTRIES:
+        one.reads_entry_points = False
+    try:
+        yield
+    finally:
+        for one in REGISTRIES:
+            one.reads_entry_points = True

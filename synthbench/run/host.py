@@ -1,7 +1,8 @@
 """A host process: it imports one framework once, and forks a child process for each job.
 
-`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`. Jobs arrive as lines on standard input,
-replies leave as lines on standard output; the first reply says whether the framework can be used.
+`python -m synthbench.run.host FRAMEWORK [PLUGIN ...]`; the framework may be `none`. Jobs arrive as
+lines on standard input, replies leave as lines on standard output; the first reply says whether the
+framework can be used.
 The host never starts the framework's runtime: only its children do, so that each starts fresh.
 """
 
@@ -12,6 +13,7 @@ import gc
 import importlib
 import os
 import secrets
+import select
 import signal
 import sys
 import time
@@ -24,6 +26,7 @@ from synthbench.errors import SynthbenchError
 from synthbench.run import limits
 from synthbench.run.child import run_child
 from synthbench.run.extensions import load_plugin
+from synthbench.run.host_client import NO_FRAMEWORK
 from synthbench.run.job import Job, Reply, signed_lines
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
@@ -39,6 +42,8 @@ JOBS_FD, REPLIES_FD, ERRORS_FD = 0, 1, 2
 def main(framework: str, plugins: list[str]) -> None:
     """Import the framework, report it, then do jobs until the owner closes the pipe."""
     limits.die_with_parent()
+    if _owner_is_gone():  # it died before this process could ask to die with it
+        return
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the owner decides when to stop
     replies = os.dup(REPLIES_FD)
     os.dup2(ERRORS_FD, REPLIES_FD)  # what a framework prints must not look like a reply
@@ -63,6 +68,8 @@ def main(framework: str, plugins: list[str]) -> None:
 
 def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
     """Import the framework's back end and the plug-ins; the reply says what is missing."""
+    if framework == NO_FRAMEWORK:
+        return Reply("ok", result=""), cast(Backend, NoFramework())
     try:
         backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
         with warnings.catch_warnings():  # with torch 2.15, fvcore warns as it is imported
@@ -82,6 +89,15 @@ def load(framework: str, plugins: list[str]) -> tuple[Reply, Backend | None]:
         reason = f"{framework} cannot be imported: {type(error).__name__}: {error}"
         return Reply("unsupported", reason, error="FrameworkMissingError"), None
     return Reply("ok", result=backend.version()), backend
+
+
+class NoFramework:
+    """What stands for the back end in a host without a framework."""
+
+    name = NO_FRAMEWORK
+
+    def set_threads(self, threads: int) -> None:
+        """Nothing here has threads."""
 
 
 def run_job(backend: Backend, job: Job, replies: int) -> Reply | None:
@@ -131,6 +147,13 @@ def judge(ended: Ended, job: Job, oom_kills: int) -> Reply:
         return replace(last, outcome="timeout", reason=f"ended after {seconds:g} s{stage}")
     outcome, reason = classify_exit(ended.status, ended.output, oom_kills)
     return replace(last, outcome=outcome, reason=reason + stage)
+
+
+def _owner_is_gone() -> bool:
+    """Whether the owner has closed its end of the pipe of jobs."""
+    poll = select.poll()
+    poll.register(JOBS_FD, 0)  # a hang-up is always reported
+    return bool(poll.poll(0))
 
 
 def _write(replies: int, reply: Reply) -> None:

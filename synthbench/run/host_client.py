@@ -28,6 +28,7 @@ START_SECONDS = 300.0
 STOP_SECONDS = 10.0
 GRACE_SECONDS = 30.0  # after a job's time-out, for the host to end its child and reply
 DEVICES_SECONDS = 120.0
+NO_FRAMEWORK = "none"  # the name of a host that imports no framework
 
 
 class HostDiedError(Exception):
@@ -35,7 +36,7 @@ class HostDiedError(Exception):
 
 
 class Host:
-    """A process with one framework; a context manager that starts and stops it."""
+    """A process with one framework, or with none; a context manager that starts and stops it."""
 
     def __init__(
         self,
@@ -45,7 +46,7 @@ class Host:
         threads: int | None = None,
         device_kind: str | None = None,
     ) -> None:
-        if framework not in BACKENDS:
+        if framework not in (*BACKENDS, NO_FRAMEWORK):
             raise UnknownNameError("framework", framework, BACKENDS)
         self.framework = framework
         self.plugins = list(plugins)

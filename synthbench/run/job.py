@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from synthbench.record import Outcome
 
-Kind = Literal["cell", "parity", "devices", "call"]
+Kind = Literal["cell", "parity", "own_length", "devices", "call", "plan"]
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import signal
 import traceback
 from pathlib import Path
 
-from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError
+from synthbench.errors import ShapeError, SynthbenchError, UnsupportedError, WrongOutputError
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.record import Outcome
@@ -30,7 +30,7 @@ LONGEST_REASON = 600
 
 def classify_exception(error: BaseException) -> tuple[Outcome, str]:
     """Outcome and reason of what a job raised."""
-    if isinstance(error, ImplausibleError):
+    if isinstance(error, ImplausibleError | WrongOutputError):
         return "quarantined", str(error)
     if isinstance(error, TooLargeError):
         return "oom_predicted", str(error)

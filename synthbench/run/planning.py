@@ -1,12 +1,19 @@
-"""The plan of a suite, its cells checked by their tasks."""
+"""The plan of a suite, its cells checked by their tasks; with plug-ins, in a process of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+from synthbench.errors import SynthbenchError
+from synthbench.run.host_client import NO_FRAMEWORK, Host, HostDiedError, error_of
+from synthbench.run.job import Job, Limits
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import Suite
 from synthbench.tasks.catalog import check_task, find, with_options
+
+PLAN_SECONDS = 120.0  # to import the plug-ins and check every cell
 
 
 def plan_suite(
@@ -16,9 +23,50 @@ def plan_suite(
     variants: Iterable[str] | None = None,
     seq_lens: Iterable[int] | None = None,
     force: bool = False,
+    begin: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
     """`make_plan` with the checks of the tasks; raises also for an unknown task or option."""
-    plan = make_plan(suite, device, frameworks, variants, seq_lens, force, check_task)
+    plan = make_plan(suite, device, frameworks, variants, seq_lens, force, check_task, begin)
     for name in plan.settings.axes.task:
         with_options(find(name), plan.settings.tasks.get(name, {}))
     return plan
+
+
+def plan_in_child(
+    suite: Suite,
+    device: str,
+    frameworks: Sequence[str] | None = None,
+    variants: Sequence[str] | None = None,
+    seq_lens: Sequence[int] | None = None,
+    force: bool = False,
+    *,
+    plugins: Sequence[str],
+) -> Plan:
+    """`plan_suite` in a child process that imports the plug-ins, with limits of time and memory.
+
+    Only data comes back, so no code of a plug-in runs in this process. Raises what `plan_suite`
+    does, and SynthbenchError where the plug-ins end the child or do not let it finish.
+    """
+    content: dict[str, Any] = {
+        "plugins": list(plugins),
+        "suite": suite.model_dump(mode="json", exclude_unset=True),
+        "selection": {
+            "device": device,
+            "frameworks": frameworks,
+            "variants": variants,
+            "seq_lens": seq_lens,
+            "force": force,
+        },
+    }
+    failed = f"suite {suite.name} cannot be planned with its plug-ins: "
+    with Host(NO_FRAMEWORK) as host:
+        try:
+            reply = host.run(Job("plan", content, Limits(PLAN_SECONDS)))
+        except HostDiedError as error:
+            raise SynthbenchError(f"{failed}{error}") from error
+    if reply.outcome != "ok":
+        raise error_of(reply, f"{failed}{reply.outcome}: ")
+    try:
+        return Plan.load(reply.result)
+    except (KeyError, TypeError, ValueError) as error:  # a plug-in may have answered itself
+        raise SynthbenchError(f"{failed}its process did not answer with a plan") from error

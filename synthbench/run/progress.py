@@ -6,6 +6,7 @@ import statistics
 import sys
 from typing import Any, Protocol, TextIO
 
+from synthbench.printable import lines
 from synthbench.record import Parity, Record
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
@@ -79,7 +80,7 @@ class PlainProgress(Silent):
         self._say(text)
 
     def _say(self, line: str) -> None:
-        print(line, file=self.stream, flush=True)
+        print(lines(line), file=self.stream, flush=True)
 
 
 class RichProgress(Silent):
@@ -90,11 +91,11 @@ class RichProgress(Silent):
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
         self.bar: Any = Progress(
-            TextColumn("{task.fields[suite]}"),
+            TextColumn("{task.fields[suite]}", markup=False),
             BarColumn(),
             MofNCompleteColumn(),
             TextColumn("{task.fields[left]}"),
-            TextColumn("{task.fields[cell]}", style="dim"),
+            TextColumn("{task.fields[cell]}", style="dim", markup=False),
             console=Console(file=stream or sys.stderr),
             auto_refresh=False,  # a drawing thread would use the measured cores
             transient=True,
@@ -126,14 +127,15 @@ class RichProgress(Silent):
         self._update(cell=text)
 
     def note(self, text: str) -> None:
-        self.bar.console.print(text, markup=False, highlight=False)
+        self.bar.console.print(lines(text), markup=False, highlight=False, emoji=False)
 
     def finished(self) -> None:
         self.bar.stop()
 
     def _update(self, **fields: Any) -> None:
         if self.task is not None:
-            self.bar.update(self.task, refresh=True, **fields)
+            shown = {name: lines(v) if isinstance(v, str) else v for name, v in fields.items()}
+            self.bar.update(self.task, refresh=True, **shown)
 
 
 def make_observer(stream: TextIO | None = None) -> Observer:

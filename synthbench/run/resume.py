@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from synthbench.errors import ResultsError
+from pydantic import ValidationError
+
+from synthbench.errors import ResultsError, quote
 from synthbench.record import Machine, Record
 from synthbench.run.progress import Observer
 from synthbench.store import (
@@ -20,20 +24,62 @@ from synthbench.store import (
     write_info,
 )
 from synthbench.suites.plan import Plan
+from synthbench.suites.settings import Settings
 
 COMPARED = ("cpu", "cores", "versions", "frameworks")  # of an environment
 
 
-def require_own(plan: Plan, run_dir: Path) -> None:
-    """Raise ResultsError if a folder holds a run of another suite, or a damaged one."""
+def require_own(plan: Plan, run_dir: Path, allow_changed: bool = False) -> None:
+    """Raise ResultsError if a folder holds a run of another suite, or a damaged one.
+
+    Raises it also where the run began with other settings, unless `allow_changed`.
+    """
     if not has_begun(run_dir):
         return
-    suite = read_info(run_dir).suite
+    info = read_info(run_dir)
+    suite = info.suite
     if suite != plan.suite:
         raise ResultsError(
             f"{run_dir} is a run of suite {suite}, not of {plan.suite}; give the --out of a run of "
             f"{plan.suite}, or leave --resume out to start a new one"
         )
+
+    changed = changed_settings(info.settings, plan.settings)
+    if changed and not allow_changed:
+        found = "; ".join(
+            f"{name} was {quote(before)} and is {quote(after)}"
+            for name, (before, after) in changed.items()
+        )
+        raise ResultsError(
+            f"{run_dir} began with other settings: {found}. Its records would mix both: go back to "
+            "the suite and the selection that it began with, start a new run without --resume, or "
+            "add --allow-changed"
+        )
+
+
+def changed_settings(before: dict[str, Any], after: Settings) -> dict[str, tuple[Any, Any]]:
+    """The settings in which a run would mix two kinds of records: dotted key -> before, after.
+
+    `measure.force` is not among them: it only adds the cells that were left out.
+    """
+    with contextlib.suppress(ValidationError):  # of another version; then compared as it stands
+        # With the defaults of settings that are newer than the run.
+        before = Settings.model_validate_json(json.dumps(before)).model_dump(mode="json")
+    old, new = _flattened(before), _flattened(after.model_dump(mode="json"))
+    return {
+        name: (old.get(name), new.get(name))
+        for name in dict.fromkeys([*old, *new])
+        if old.get(name) != new.get(name) and name != "measure.force"
+    }
+
+
+def _flattened(content: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted key."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        nested = isinstance(value, dict) and value
+        found |= _flattened(value, f"{above}{name}.") if nested else {f"{above}{name}": value}
+    return found
 
 
 def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:
@@ -59,6 +105,7 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
                 f"{plan.source}, or the selection from it, has changed since this run began; "
                 "only what is missing runs"
             )
+            session["changed"] = list(changed_settings(run.info.settings, plan.settings))
             session["settings_before"] = run.info.settings
         changes = {"settings": settings, "finished": None, "resumed": [*run.info.resumed, session]}
         write_info(run_dir, run.info.model_copy(update=changes))

@@ -43,6 +43,7 @@ def run_plan(
     observer: Observer | None = None,
     executor: Executor | None = None,
     retry: Collection[str] = (),
+    allow_changed: bool = False,
 ) -> Summary:
     """Measure every cell of a plan into a run's folder.
 
@@ -50,12 +51,13 @@ def run_plan(
     listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was measured
     and returns with `interrupted`. With `resume`, cells whose outcome is in `retry` are measured
     again; `disturbed` in it means cells with warnings. Raises ResultsError if the folder cannot be
-    used; without `resume`, also if it is not empty.
+    used; without `resume`, also if it is not empty; with it, also if the run began with other
+    settings, unless `allow_changed`, which run.json then records.
     """
     run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
     if resume:
-        require_own(plan, run_dir)
+        require_own(plan, run_dir, allow_changed)
     else:
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)

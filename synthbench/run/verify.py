@@ -5,41 +5,61 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import Any
 
-from synthbench.errors import FrameworkMissingError, SynthbenchError
-from synthbench.measure.parity import FORWARD_TOLERANCE, gradient_difference, relative_error
+import numpy as np
+
+from synthbench.errors import FrameworkMissingError, SynthbenchError, UnsupportedError
+from synthbench.measure.differences import first_difference
+from synthbench.measure.parity import (
+    FORWARD_TOLERANCE,
+    GRADIENT_TOLERANCE,
+    LOW_PRECISION,
+    relative_error,
+    whole_difference,
+)
+from synthbench.measure.verification import Comparison, Examined
+from synthbench.mixers.base import Array
 from synthbench.run.host_client import Host
-
-Cases = Mapping[str, Mapping[str, Any]]  # what measure.parity.collect returns
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The largest errors of one variant over all cases; None if there is nothing to compare.
+    """Every comparison of one variant, what ended with an error, and what is not supported.
 
-    `forward` holds an error for each framework against the NumPy reference; `outputs` and
-    `gradients` are torch against jax. All are relative to the largest value.
+    Errors are relative to the largest value. A variant passes if something was compared, no error
+    is above its tolerance, nothing ended with an error, and nothing that was required is missing.
     """
 
     variant: str
-    tolerance: float
-    cases: int = 0
-    forward: dict[str, float | None] = field(default_factory=dict)
-    outputs: float | None = None
-    gradients: float | None = None
-    refused: dict[str, str] = field(default_factory=dict)  # framework -> why it could not run
+    comparisons: list[Comparison] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    unsupported: dict[str, str] = field(default_factory=dict)  # framework -> why
+
+    def worst(
+        self, what: str, framework: str | None = None, against: str | None = None
+    ) -> Comparison | None:
+        """The comparison of outputs or gradients with the largest error; None if there is none."""
+        found = [
+            c
+            for c in self.comparisons
+            if c.what == what and framework in (None, c.framework) and against in (None, c.against)
+        ]
+        return max(found, key=lambda c: c.error, default=None)
 
     @property
-    def errors(self) -> list[float]:
-        """Every error that was found."""
-        found = [*self.forward.values(), self.outputs, self.gradients]
-        return [error for error in found if error is not None]
+    def failures(self) -> list[str]:
+        """One sentence per way in which the variant failed, with the worst case of each."""
+        worst: dict[tuple[str, ...], Comparison] = {}
+        for found in self.comparisons:
+            key = (found.framework, found.against, found.what, found.form)
+            if not found.passed and (key not in worst or found.error > worst[key].error):
+                worst[key] = found
+        return self.problems + [str(comparison) for comparison in worst.values()]
 
     @property
     def passed(self) -> bool:
-        """Whether something was compared, and nothing is over the tolerance."""
-        return bool(self.errors) and all(error <= self.tolerance for error in self.errors)
+        """Whether something was compared, and nothing failed."""
+        return bool(self.comparisons) and not self.failures
 
 
 class Verifier:
@@ -65,50 +85,99 @@ class Verifier:
     def __exit__(self, *exception: object) -> None:
         self._stack.close()
 
-    def verify(self, variants: Sequence[str], dtype: str) -> Iterator[Verdict]:
-        """A verdict for each variant in turn; float32 or float64."""
+    def verify(
+        self, variants: Sequence[str], dtype: str, *, require_both: bool = False
+    ) -> Iterator[Verdict]:
+        """A verdict for each variant in turn; `require_both`: what is not supported is a failure.
+
+        An error of a mixer is a failure, unless it is an UnsupportedError.
+        """
         for variant in variants:
-            collected: dict[str, Cases] = {}
-            refused: dict[str, str] = {}
+            examined: dict[str, Examined] = {}
+            problems: list[str] = []
+            unsupported: dict[str, str] = {}
             for framework, host in self._hosts.items():
                 request = {"framework": framework, "variant": variant, "dtype": dtype}
                 try:
-                    collected[framework] = host.call("synthbench.measure.parity:collect", request)
+                    examined[framework] = host.call(EXAMINE, request)
+                except UnsupportedError as error:
+                    unsupported[framework] = str(error)
                 except SynthbenchError as error:
-                    refused[framework] = str(error)
-            yield compare(variant, collected, FORWARD_TOLERANCE[dtype], refused)
+                    problems.append(f"{framework}: {error}")
+            verdict = compare(variant, examined, dtype)
+            problems += verdict.problems
+            if require_both:
+                problems += [f"{name} is required: {why}" for name, why in unsupported.items()]
+                problems += [f"{name} is required: {why}" for name, why in self.missing.items()]
+            yield Verdict(variant, verdict.comparisons, problems, unsupported)
 
 
-def compare(
-    variant: str,
-    collected: Mapping[str, Cases],
-    tolerance: float,
-    refused: Mapping[str, str] | None = None,
-) -> Verdict:
-    """The verdict on what was collected in each framework."""
-    forward = {framework: _forward_error(cases) for framework, cases in collected.items()}
-    outputs = gradients = None
-    if len(collected) == 2:
-        one, other = collected.values()
-        if one.keys() != other.keys():
-            raise SynthbenchError(
-                f"{variant}: the frameworks ran different cases: {sorted(one)} and {sorted(other)}"
-            )
-        outputs = max(relative_error(one[c]["forward"], other[c]["forward"]) for c in one)
-        gradients = max(_gradient_error(one[c], other[c]) for c in one)
-    count = max((len(cases) for cases in collected.values()), default=0)
-    return Verdict(variant, tolerance, count, forward, outputs, gradients, dict(refused or {}))
+EXAMINE = "synthbench.measure.verification:examine"
 
 
-def _forward_error(cases: Cases) -> float | None:
-    """The largest error against the NumPy reference; None if the mixer has none."""
-    compared = [case for case in cases.values() if case["reference"] is not None]
-    errors = [relative_error(case["forward"], case["reference"]) for case in compared]
-    return max(errors, default=None)
+def compare(variant: str, examined: Mapping[str, Examined], dtype: str) -> Verdict:
+    """The verdict on what each framework computed, and on the two compared with each other."""
+    comparisons = [c for found in examined.values() for c in found.comparisons]
+    problems = [problem for found in examined.values() for problem in found.problems]
+    if len(examined) == 2:
+        (name, one), (other_name, other) = examined.items()
+        for case in one.results.keys() & other.results.keys():
+            both = _Both(name, other_name, case, one.form, dtype)
+            got, want = one.results[case], other.results[case]
+            comparisons.append(both.outputs(got.outputs, want.outputs))
+            comparisons.append(both.gradients(got.gradients, want.gradients))
+        for case in sorted(one.results.keys() ^ other.results.keys()):
+            if not one.problems and not other.problems:
+                ran = name if case in one.results else other_name
+                problems.append(f"{case}: only {ran} supports this case")
+    return Verdict(variant, comparisons, problems)
 
 
-def _gradient_error(one: Mapping[str, Any], other: Mapping[str, Any]) -> float:
-    """The largest difference of gradients; infinite if they are of different parameters."""
-    if one["gradients"].keys() != other["gradients"].keys():
-        return float("inf")
-    return gradient_difference(one["gradients"], other["gradients"])
+@dataclass(frozen=True)
+class _Both:
+    """The comparison of one case in two frameworks."""
+
+    framework: str
+    against: str
+    case: str
+    form: str
+    dtype: str
+
+    def outputs(self, got: Array, want: Array) -> Comparison:
+        tolerance = FORWARD_TOLERANCE[self.dtype]
+        error = relative_error(got, want)
+        where = ""
+        if not error <= tolerance:
+            where = first_difference(got, want, tolerance * float(np.abs(want).max()))
+        return self._of("outputs", error, tolerance, where)
+
+    def gradients(self, got: Mapping[str, Array], want: Mapping[str, Array]) -> Comparison:
+        """The worst parameter, relative to its largest value or a hundredth of the largest."""
+        tolerance = DIRECT_TOLERANCE[self.dtype]
+        if got.keys() != want.keys():
+            only = ", ".join(sorted(got.keys() ^ want.keys()))
+            return self._of("gradients", float("inf"), tolerance, f"only one has {only}")
+        if self.dtype in LOW_PRECISION:
+            return self._of("gradients", whole_difference(got, want), tolerance, "all together")
+        largest = {name: float(np.abs(g).max()) for name, g in want.items()}
+        floor = 1e-2 * max(largest.values(), default=0.0)
+        scale = {name: max(value, floor) for name, value in largest.items()}
+        errors = {name: relative_error(got[name], want[name], scale[name]) for name in want}
+        if not errors:
+            return self._of("gradients", 0.0, tolerance, "")
+        worst = max(errors, key=lambda name: errors[name])
+        where = ""
+        if not errors[worst] <= tolerance:
+            allowed = tolerance * scale[worst]
+            where = f"worst parameter: {worst!r}, "
+            where += first_difference(got[worst], want[worst], allowed)
+        return self._of("gradients", errors[worst], tolerance, where)
+
+    def _of(self, what: str, error: float, tolerance: float, where: str) -> Comparison:
+        return Comparison(
+            self.framework, self.against, what, self.case, self.form, error, tolerance, where
+        )
+
+
+# Two sets of gradients are compared directly: no central difference limits float64.
+DIRECT_TOLERANCE = GRADIENT_TOLERANCE | {"float64": FORWARD_TOLERANCE["float64"]}

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,32 @@ class Plan:
         present = {cell.framework for cell in self.cells}
         return tuple(framework for framework in FRAMEWORKS if framework in present)
 
+    def dump(self) -> dict[str, Any]:
+        """The plan as JSON-able data, for another process."""
+        return {
+            "suite": self.suite,
+            "source": self.source,
+            "device": self.device,
+            "settings": self.settings.model_dump(mode="json"),
+            "cells": [cell.model_dump(mode="json") for cell in self.cells],
+            "skipped": [[skip.cell.model_dump(mode="json"), skip.reason] for skip in self.skipped],
+            "notes": list(self.notes),
+        }
+
+    @classmethod
+    def load(cls, content: Mapping[str, Any]) -> Plan:
+        """Read what `dump` gave; raises ValidationError for anything else."""
+        skipped = [Skip(Cell.model_validate(cell), reason) for cell, reason in content["skipped"]]
+        return cls(
+            suite=content["suite"],
+            source=content["source"],
+            device=content["device"],
+            settings=Settings.model_validate_json(json.dumps(content["settings"])),
+            cells=tuple(map(Cell.model_validate, content["cells"])),
+            skipped=tuple(skipped),
+            notes=tuple(content["notes"]),
+        )
+
 
 def make_plan(
     suite: Suite,
@@ -62,16 +89,17 @@ def make_plan(
     seq_lens: Iterable[int] | None = None,
     force: bool = False,
     check: Callable[[Cell], None] = lambda cell: None,
+    begin: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
     """List the cells of a suite on a device (cpu, cuda or cuda:N).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
     second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
-    the suite says; `check` raises where a cell's task cannot do it. A selection without the
-    baseline, or a suite that has none and names none, is noted: there will be no ratios. Raises
-    UnknownNameError or NotationError for what cannot be read, and for a baseline that the suite
-    names and does not measure.
+    the suite says; `check` raises where a cell's task cannot do it, and `begin` is called before
+    each cell is checked. A selection without the baseline, or a suite that has none and names none,
+    is noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
+    read, and for a baseline that the suite names and does not measure.
     """
     settings = suite.settings(device_kind(device))
     axes, measure = settings.axes, settings.measure
@@ -95,6 +123,7 @@ def make_plan(
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
     for cell in _every_cell(suite, settings, device):
+        begin(cell)
         reason = why_impossible(cell, check)
         if reason is not None:
             skipped[cell.id] = Skip(cell, reason)

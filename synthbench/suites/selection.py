@@ -8,6 +8,7 @@ from typing import get_args
 from synthbench.errors import NotationError, ShapeError, UnknownNameError
 from synthbench.mixers.notation import canonical
 from synthbench.mixers.validation import shorten_list
+from synthbench.models.spec import LARGEST_SIZE
 from synthbench.suites.cell import Framework
 from synthbench.suites.expansion import expand
 from synthbench.suites.settings import MixerSizes, Settings
@@ -91,9 +92,13 @@ def unique(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def require_lengths(seq_lens: Iterable[int]) -> tuple[int, ...]:
-    """Each length once, in order; NotationError for one below 1."""
+    """Each length once, in order; NotationError for one below 1 or above LARGEST_SIZE."""
     lengths = tuple(dict.fromkeys(seq_lens))
     for length in lengths:
         if length < 1:
             raise NotationError(f"length {length} is too short; use lengths of 1 or more")
+        if length > LARGEST_SIZE:
+            raise NotationError(
+                f"length {length} is too long; use lengths of at most {LARGEST_SIZE}"
+            )
     return lengths

@@ -17,7 +17,7 @@ from pydantic import (
     model_serializer,
 )
 
-from synthbench.models.spec import ModelSpec
+from synthbench.models.spec import ModelSpec, Size
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -53,10 +53,10 @@ class CellAxes(Section):
         description="`forward`: a forward pass. `train`: forward, backward and optimizer step.",
         examples=[["train"]],
     )
-    seq_len: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+    seq_len: Annotated[tuple[Size, ...], Field(min_length=1)] = Field(
         description="Sequence lengths in tokens.", examples=[[128, 256, 512]]
     )
-    batch: Annotated[tuple[PositiveInt, ...], Field(min_length=1)] = Field(
+    batch: Annotated[tuple[Size, ...], Field(min_length=1)] = Field(
         default=(1,), description="Sequences per step.", examples=[[1, 8]]
     )
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = Field(
@@ -123,8 +123,8 @@ else:
 class MixerSizes(Section):
     """The heads of one variant, where they are not those of the model."""
 
-    heads: PositiveInt = Field(description="Heads of this variant.", examples=[8])
-    head_dim: PositiveInt | None = Field(
+    heads: Size = Field(description="Heads of this variant.", examples=[8])
+    head_dim: Size | None = Field(
         default=None, description="Channels of each of them; null: d_model / heads.", examples=[128]
     )
 
@@ -142,7 +142,7 @@ class ModelSection(ModelSpec):
         description="A published model that gives the keys which are left out.",
         examples=["t5_base"],
     )
-    max_len: PositiveInt | None = Field(  # type: ignore[assignment]  # a cell replaces None
+    max_len: Size | None = Field(  # type: ignore[assignment]  # a cell replaces None
         None,
         description="Length that length-dependent parameters are made for; null: the `seq_len` of "
         "each cell.",

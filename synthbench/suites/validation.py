@@ -53,7 +53,7 @@ def _line(
     mistake: Any, source: str, kind: str, override: Mapping[str, Any], top_keys: list[str]
 ) -> str:
     location: tuple[Any, ...] = tuple(mistake["loc"])
-    path = ".".join(str(part) for part in location)
+    path = ".".join(part if len(part) <= 60 else quote(part) for part in map(str, location))
     if _is_given_in(override, location):
         path = f"devices.{kind}.{path}"
     got = mistake["input"]

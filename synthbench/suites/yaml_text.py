@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import yaml
@@ -10,15 +11,25 @@ import yaml
 from synthbench.errors import NotationError, quote
 
 MAX_VALUES = 100_000  # in one file, with aliases written out: more than anybody writes by hand
+MAX_CHARACTERS = 100_000  # of one file; PyYAML may need seconds for as many
+MAX_DEPTH = 50  # lists and mappings within each other
+MAX_DIGITS = 1000  # of an integer, in any base
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which may stand beside the keys that it adds
 IN_BRACKETS = "while parsing a flow sequence"  # how PyYAML begins what is wrong in [...]
 
 
 def read_yaml(text: str, source: str) -> Any:
     """The content of a YAML file; raises NotationError with the file and what is wrong."""
+    if len(text) > MAX_CHARACTERS:
+        raise NotationError(
+            f"{source}: {len(text)} characters; a suite file has at most {MAX_CHARACTERS}"
+        )
     try:
-        content = yaml.load(text, _Loader)
-        _require_tree(source, content)
+        loader = _Loader(text)
+        node = loader.get_single_node()
+        if node is not None:
+            _require_tree(source, node)
+        content = None if node is None else loader.construct_document(node)
     except yaml.YAMLError as error:
         hint = ""
         if str(error).startswith(IN_BRACKETS):
@@ -40,27 +51,50 @@ def kind_of(value: Any) -> str:
     return names.get(type(value), "a single value")
 
 
-def _require_tree(source: str, content: Any) -> None:
-    """NotationError where an alias contains itself, or where aliases multiply without limit."""
-    seen = 0
+def is_unicode(text: str) -> bool:
+    """Whether a text can be written: it has no lone surrogates."""
+    return all(not "\ud800" <= character <= "\udfff" for character in text)
 
-    def visit(value: Any, path: tuple[str, ...], above: tuple[int, ...]) -> None:
-        nonlocal seen
-        seen += 1
-        if id(value) in above:
+
+def _require_tree(source: str, root: yaml.Node) -> None:
+    """NotationError where an alias contains itself, or where aliases multiply without limit.
+
+    It looks at nodes, since PyYAML writes the aliases of merged keys out while it makes values of
+    them. Each node is looked at once, however many aliases refer to it.
+    """
+    sizes: dict[int, int] = {}
+    above: set[int] = set()
+
+    def size(node: yaml.Node, path: tuple[str, ...]) -> int:
+        if id(node) in above:
             raise NotationError(
                 f"{source}: {'.'.join(path)}: circular YAML alias; write its value out"
             )
-        if seen > MAX_VALUES:
+        if isinstance(node, yaml.ScalarNode) and not is_unicode(node.value):
+            where = f"{'.'.join(path)}: " if path else ""
+            raise NotationError(f"{source}: {where}{quote(node.value)} is not valid Unicode")
+        if id(node) not in sizes:
+            above.add(id(node))
+            sizes[id(node)] = 1 + sum(size(part, (*path, name)) for part, name in _parts(node))
+            above.remove(id(node))
+        if sizes[id(node)] > MAX_VALUES:
             raise NotationError(
                 f"{source}: more than {MAX_VALUES} values with aliases written out; use fewer"
             )
-        if isinstance(value, dict | list):
-            entries = value.items() if isinstance(value, dict) else enumerate(value)
-            for key, entry in entries:
-                visit(entry, (*path, str(key)), (*above, id(value)))
+        return sizes[id(node)]
 
-    visit(content, (), ())
+    size(root, ())
+
+
+def _parts(node: yaml.Node) -> Iterator[tuple[yaml.Node, str]]:
+    """What a node consists of, each with its name in a path."""
+    if isinstance(node, yaml.SequenceNode):
+        yield from ((part, str(number)) for number, part in enumerate(node.value))
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            name = key.value if isinstance(key, yaml.ScalarNode) else "?"
+            yield key, name
+            yield value, name
 
 
 class _Loader(yaml.SafeLoader):
@@ -69,7 +103,33 @@ class _Loader(yaml.SafeLoader):
     Every key becomes a text, as messages show it: 3 and 2024-01-01 are then unknown keys.
     """
 
-    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._flat: set[int] = set()  # mappings whose merged keys stand beside their own already
+        self._depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise yaml.composer.ComposerError(
+                None,
+                None,
+                "nested too deeply",
+                self.get_mark(),
+            )
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        return node
+
+    def construct_yaml_int(self, node: Any) -> int:
+        if len(self.construct_scalar(node)) > MAX_DIGITS:
+            raise ValueError(f"an integer of more than {MAX_DIGITS} digits")
+        return int(super().construct_yaml_int(node))
+
+    def flatten_mapping(self, node: Any) -> None:
+        if id(node) in self._flat:
+            return
+        self._flat.add(id(node))
         seen: set[str] = set()
         for key_node, _ in node.value:
             if key_node.tag == MERGE:
@@ -80,8 +140,14 @@ class _Loader(yaml.SafeLoader):
                     None, None, f"key {quote(key)} is given twice", key_node.start_mark
                 )
             seen.add(key)
+        super().flatten_mapping(node)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
         mapping = super().construct_mapping(node, deep)
         return {_as_text(key): value for key, value in mapping.items()}
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 
 
 def _as_text(key: Any) -> str:

@@ -11,12 +11,13 @@ from synthbench.backends.base import Backend, Batch, MemoryPlan, Setting
 from synthbench.errors import UnsupportedError
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory_prediction import require_memory
+from synthbench.measure.own_length import check_own_length
 from synthbench.measure.parity import check_cell
 from synthbench.metrics import Metric
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
-from synthbench.record import Ceiling, Measurements, Parity, PredictedMemory
+from synthbench.record import Ceiling, Measurements, OwnLength, Parity, PredictedMemory
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.suites.settings import Measure
 
@@ -84,6 +85,10 @@ class Task:
     def check_parity(self, backend: Backend, cell: Cell) -> Parity:
         """Compare the cell's code with the reference on a small input, before anything runs."""
         return check_cell(backend, cell)
+
+    def check_own_length(self, backend: Backend, cell: Cell, available: int | None) -> OwnLength:
+        """Compare the cell's code with a reference at the cell's own length, within this memory."""
+        return check_own_length(backend, cell, available)
 
     def run(self, context: TaskContext) -> list[str]:
         """Do the cell: fill in `context.measured`; returns a note for each part that failed."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
@@ -14,15 +15,23 @@ from synthbench.backends.base import Step
 from synthbench.backends.kernel_choice import kernel_in_force
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
+from synthbench.measure.background import require_idle
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import ResidentMark, mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
 from synthbench.measure.memory_prediction import DECLARATION, predict
-from synthbench.measure.plausibility import ImplausibleError, require_plausible
-from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed
+from synthbench.measure.plausibility import (
+    ImplausibleError,
+    require_formula,
+    require_plausible,
+)
+from synthbench.measure.repetition import affordable_steps, require_same, require_same_losses
+from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed, timed_result
 from synthbench.metrics import Metric
+from synthbench.mixers.base import Array
 from synthbench.models.model import Model
+from synthbench.models.start_values import start_values
 from synthbench.record import (
     Flops,
     Measurements,
@@ -73,7 +82,9 @@ class Cost(Task):
         context.require_memory(predict(backend, model, cell, batch))
 
         context.stage("building")
+        begin = time.perf_counter()
         start = context.start_values()
+        draw_seconds = time.perf_counter() - begin
         begin = time.perf_counter()
         step = backend.build(model, start, context.setting, cell.mode, batch)
         build_seconds = time.perf_counter() - begin
@@ -91,9 +102,12 @@ class Cost(Task):
 
         context.stage("running the first steps")
         with recording_kernels() as running:
-            first_seconds = timed(step, step.wait)
+            first_seconds, produced = timed_result(step, step.wait)
         measured.kernels = list(compiling | running)
         measured.kernel_choice = kernel_in_force()
+        step.check(produced)
+        first = step.sample(produced)
+        del produced
 
         context.stage("settling memory")
         mark = mark_resident()
@@ -101,7 +115,7 @@ class Cost(Task):
         second_seconds = measure_memory(step, cell, model, measured, mark)
 
         context.stage("timing")
-        steady, keeps_memory = time_step(context, step, second_seconds)
+        steady, keeps_memory = time_step(context, step, second_seconds, first)
         measured.timing = Timing(
             build_seconds=build_seconds,
             compile_seconds=compile_seconds,
@@ -114,9 +128,13 @@ class Cost(Task):
             keeps_memory=keeps_memory,
             dispatch_seconds=smallest_step_seconds(backend, cell.device),
         )
+        if cell.mode == "train":
+            context.stage("repeating the first steps")
+            repeat_first_steps(context, step, draw_seconds)
         measured.warnings += kernels_not_checked(measured)
         notes = count(step, context)
         context.stage("checking plausibility")
+        require_formula(cell.mode, measured.flops)
         measured.warnings += require_plausible(
             cell.mode,
             measured.timing,
@@ -127,14 +145,27 @@ class Cost(Task):
         return notes
 
 
-def time_step(context: TaskContext, step: Step, second_seconds: float) -> tuple[SteadyState, bool]:
-    """Time the steady state; also whether the process kept freed memory during that time."""
+def time_step(
+    context: TaskContext, step: Step, second_seconds: float, first: Array
+) -> tuple[SteadyState, bool]:
+    """Time the steady state; also whether the process kept freed memory during that time.
+
+    Raises ImplausibleError if the last step left work behind, or if the outputs of a forward step
+    are not those of the `first`.
+    """
     measure, measured = context.measure, context.measured
     assert measured.memory is not None
     if keeps_memory := keep_freed_memory():
         # A buffer that does not fit into a gap left by an earlier one needs new address space.
         raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
     monitor = InterferenceMonitor(context.cell.device)
+
+    def inspect(produced: Any) -> None:
+        last = step.sample(produced)  # before anything that still runs can change it
+        require_idle()
+        if context.cell.mode == "forward":
+            require_same(first, last, context.cell.dtype, "the output of the last timed step")
+
     steady = time_steps(
         step,
         step.wait,
@@ -144,9 +175,34 @@ def time_step(context: TaskContext, step: Step, second_seconds: float) -> tuple[
         precision=measure.precision,
         before=[second_seconds],
         watch=monitor,
+        inspect=inspect,
     )
     measured.warnings = monitor.warnings + [UNSTABLE] * (not steady.stable)
     return steady, keeps_memory
+
+
+def repeat_first_steps(context: TaskContext, step: Step, draw_seconds: float) -> None:
+    """Repeat the first train steps from the start values; raises ImplausibleError for other losses.
+
+    Only as many as REPEATED_SHARE of the cell's time allows. `draw_seconds`: of all start values.
+    """
+    timing = context.measured.timing
+    assert timing is not None
+    spent = timing.build_seconds + timing.compile_seconds + sum(timing.samples)
+    # Each start value is drawn again, and copied.
+    steps = affordable_steps(
+        statistics.median(timing.samples), 2 * draw_seconds, spent, len(step.first_losses)
+    )
+    if not steps:
+        return
+    declared, seed = context.model.parameters(), context.cell.seed
+    step.restart(lambda name: start_values({name: declared[name]}, seed)[name])
+
+    def repeat() -> float:
+        _, produced = timed_result(step, step.wait)
+        return float(step.sample(produced).item())
+
+    require_same_losses(step.first_losses, repeat, context.cell.dtype, steps)
 
 
 def kernels_not_checked(measured: Measurements) -> list[str]:

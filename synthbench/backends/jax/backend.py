@@ -16,19 +16,19 @@ from synthbench.backends.jax.microbenchmarks import copy, matrix_products, small
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
 from synthbench.backends.jax.placement import cuda_devices, find_device
-from synthbench.backends.jax.precision import full_precision, numerics
+from synthbench.backends.jax.precision import compiler_options, full_precision, numerics
 from synthbench.backends.jax.step import JaxStep
 from synthbench.backends.kernel_choice import tracing
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.outputs import require_output
+from synthbench.models.outputs import Expected, require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_products", "name",
-    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train", "version",
+    "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_products",
+    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
+    "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "jax"
@@ -88,7 +88,10 @@ def build(
         reference = None
         if form not in (None, "reference"):
             reference = partial(build_model, model, "reference", DTYPES[setting.dtype])
-        return JaxStep(module, mode, setting, *to_device(batch, setting), form, reference)
+        shape = (*batch.targets.shape, model.classes)
+        expected = Expected(model.mixer, name, shape, DTYPES[setting.dtype])
+        tensors = to_device(batch, setting)
+        return JaxStep(module, mode, setting, *tensors, form, reference, expected)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:
@@ -159,7 +162,7 @@ def gradients(
         inputs, targets, mask = to_device(batch, setting)
         graph, trained, constants = split(module)
 
-        @jax.jit
+        @partial(jax.jit, compiler_options=compiler_options(setting))
         def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
             def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -31,6 +31,12 @@ from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.plugin_component import with_functions
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model, Stack
+from synthbench.models.outputs import require_output
+
+
+def output_check(mixer: Mixer) -> Callable[[Any, tuple[int, ...], Any], None]:
+    """A function of output, shape and type; it runs only while a program is traced."""
+    return partial(require_output, mixer, "jax", kind=Array)
 
 
 class Bare(nnx.Module):
@@ -39,9 +45,11 @@ class Bare(nnx.Module):
     def __init__(self, model: Model, form: str, dtype: Any) -> None:
         self.causal = bool(model.causal)
         self.mixer = build_mixer(model.mixer, model.sizes, form, dtype)
+        self.require_output = output_check(model.mixer)
 
     def __call__(self, x: Array, padding_mask: Array | None = None) -> Array:
         y: Array = self.mixer(x, padding_mask, self.causal)
+        self.require_output(y, x.shape, x.dtype)
         return y
 
 
@@ -51,6 +59,7 @@ class Block(nnx.Module):
     def __init__(self, model: Model, stack: Stack, form: str, dtype: Any) -> None:
         self.mixer_norm = Norm(model, dtype)
         self.mixer = build_mixer(model.mixer, model.sizes, form, dtype)
+        self.require_output = output_check(model.mixer)
         if stack.cross:
             self.cross_norm = Norm(model, dtype)
             self.cross = Cross(model.cross, dtype)
@@ -67,7 +76,9 @@ class Block(nnx.Module):
         source_mask: Array | None,
     ) -> Array:
         options = {} if bias is None else {"position_bias": bias}
-        x = x + self.mixer(self.mixer_norm(x), padding_mask, causal, **options)
+        y = self.mixer(self.mixer_norm(x), padding_mask, causal, **options)
+        self.require_output(y, x.shape, x.dtype)
+        x = x + y
         if source is not None:
             x = x + self.cross(self.cross_norm(x), source, source_mask)
         return x + self.feed_forward(self.feed_forward_norm(x))

@@ -9,6 +9,7 @@ from typing import Any
 
 import jax
 
+from synthbench.backends.base import Setting
 from synthbench.backends.jax.private_api import platform_version
 
 
@@ -37,3 +38,19 @@ def numerics() -> dict[str, Any]:
         "platform_version": platform_version(),
         "xla_flags": os.environ.get("XLA_FLAGS"),
     }
+
+
+def compiler_options(setting: Setting) -> dict[str, bool | int] | None:
+    """XLA's options for a setting; None are its own, with which cells are timed.
+
+    A quick program on a CPU is compiled in about a third of the time.
+    """
+    if not setting.quick or setting.device != "cpu":
+        return None
+    quick: dict[str, bool | int] = {
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+    }
+    if jax.__version__.startswith("0.10."):  # other versions do not know it
+        quick["xla_cpu_use_fusion_emitters"] = False
+    return quick

@@ -6,16 +6,26 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import optax
 from flax import nnx
 
-from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
+from synthbench.backends.base import (
+    FIRST_LOSSES,
+    MemoryPlan,
+    Setting,
+    TracedFlops,
+    sample_indices,
+)
 from synthbench.backends.jax import flops, memory
 from synthbench.backends.jax.model import cross_entropy
-from synthbench.backends.jax.module import named_parameters, split
-from synthbench.backends.jax.precision import full_precision
+from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
+from synthbench.backends.jax.precision import compiler_options, full_precision
 from synthbench.backends.kernel_choice import tracing
 from synthbench.errors import UnsupportedError
+from synthbench.mixers.base import Array
+from synthbench.models.outputs import Expected, require_finite, require_output
 from synthbench.models.training import ADAM
 
 
@@ -24,7 +34,8 @@ class JaxStep:
 
     The module is split once: the program takes and returns plain lists of arrays, so that no step
     spends time walking the module in Python. `reference` builds the same model in its reference
-    form, whose FLOPs are reported; None if the module itself is to be counted.
+    form, whose FLOPs are reported; None if the module itself is to be counted. `expected` is what
+    the outputs must be; None: not checked.
     """
 
     def __init__(
@@ -37,6 +48,7 @@ class JaxStep:
         padding_mask: jax.Array | None,
         form: str | None = None,
         reference: Callable[[], nnx.Module] | None = None,
+        expected: Expected | None = None,
     ) -> None:
         if setting.compile == "eager":
             raise UnsupportedError(
@@ -55,9 +67,15 @@ class JaxStep:
         self.optimizer_state = adam().init(self.parameters) if self.train else ()
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
 
-        self.function = program(module, self.train)
+        self._losses: list[jax.Array] = []
+        self.expected = expected
+        self.function = program(module, self.train, expected)
         self.reference = reference
-        self.program = jax.jit(self.function, donate_argnums=(0, 1) if self.train else ())
+        self.program = jax.jit(
+            self.function,
+            donate_argnums=(0, 1) if self.train else (),
+            compiler_options=compiler_options(setting),
+        )
         self.executable: Any = None
 
     def named_values(self) -> dict[str, Any]:
@@ -97,8 +115,50 @@ class JaxStep:
         with full_precision(self.setting.dtype):
             produced = self.executable(*self._arguments)
         if self.train:
-            _, self.parameters, self.optimizer_state = produced
+            loss, self.parameters, self.optimizer_state = produced
+            if len(self._losses) < FIRST_LOSSES:
+                self._losses.append(loss)
         return produced
+
+    @property
+    def first_losses(self) -> list[float]:
+        """The losses of the first FIRST_LOSSES train steps since it was built."""
+        return [float(loss) for loss in self._losses]
+
+    def check(self, produced: Any) -> None:
+        """Raise WrongOutputError unless outputs or loss are finite.
+
+        Shapes and types were checked while the program was traced, here and in model.py.
+        """
+        if self.expected is None:
+            return
+        what = "the loss" if self.train else "the output of the model"
+        mixer, framework, *_ = self.expected
+        require_finite(mixer, framework, what, is_finite(self._result(produced)))
+
+    def sample(self, produced: Any) -> Array:
+        """A copy of some values of the outputs, or of the loss."""
+        values = self._result(produced)
+        if is_on_cpu(values):  # without a copy of all, and without compiling
+            flat = np.asarray(values).reshape(-1)
+            return flat[sample_indices(flat.size)].astype(np.float64)
+        return to_numpy(values.reshape(-1)[sample_indices(values.size)])
+
+    def restart(self, start: Callable[[str], Array]) -> None:
+        """Give every parameter its start value and the optimizer its first state."""
+        dtype, device = DTYPES[self.setting.dtype], self.inputs.device
+        trained = jax.tree.unflatten(self.treedef, self.parameters)
+        self.parameters = [
+            jax.device_put(start(name_of(path)).astype(dtype), device)
+            for path, _ in nnx.to_flat_state(trained)
+        ]
+        with full_precision(self.setting.dtype), jax.default_device(device):
+            self.optimizer_state = adam().init(self.parameters) if self.train else ()
+
+    def _result(self, produced: Any) -> jax.Array:
+        """The loss of a train step, the outputs of a forward step."""
+        result: jax.Array = produced[0] if self.train else produced
+        return result
 
     def wait(self, produced: Any) -> None:
         """Block until every array of `produced` is complete."""
@@ -141,8 +201,28 @@ def adam() -> Any:
     return optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
 
 
-def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
-    """A step as a function of lists of arrays; its arguments are those of `JaxStep`."""
+def is_on_cpu(values: jax.Array) -> bool:
+    """Whether NumPy can read the values without copying them."""
+    return all(device.platform == "cpu" for device in values.devices())
+
+
+def is_finite(values: jax.Array) -> bool:
+    """Whether no value is NaN or infinite."""
+    if not values.size:
+        return True
+    if is_on_cpu(values) and values.dtype.itemsize >= np.float32().itemsize:
+        array = np.asarray(values)  # the same memory, and nothing to compile
+        return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
+    return bool(jnp.isfinite(values).all())
+
+
+def program(
+    module: nnx.Module, train: bool, expected: Expected | None = None
+) -> Callable[..., Any]:
+    """A step as a function of lists of arrays; its arguments are those of `JaxStep`.
+
+    Tracing it raises WrongOutputError where its outputs are not as `expected`.
+    """
     graph, *states = split(module)
     treedef, constants_treedef = (jax.tree.structure(state) for state in states)
 
@@ -153,6 +233,9 @@ def program(module: nnx.Module, train: bool) -> Callable[..., Any]:
             jax.tree.unflatten(constants_treedef, constants),
         )
         outputs: jax.Array = module(inputs, padding_mask)
+        if expected is not None:
+            mixer, framework, shape, dtype = expected
+            require_output(mixer, framework, outputs, shape, dtype, jax.Array)
         return outputs
 
     def train_step(

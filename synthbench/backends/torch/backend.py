@@ -19,12 +19,12 @@ from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.models.outputs import require_output
+from synthbench.models.outputs import Expected, require_output
 
 __all__ = [
-    "apply", "build", "copy", "devices", "free_memory", "gradients", "matrix_products", "name",
-    "numerics", "outputs", "predict_memory", "require_device", "set_threads", "smallest_step",
-    "train", "version",
+    "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_products",
+    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
+    "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "torch"
@@ -84,7 +84,9 @@ def build(
     reference = None
     if form is not None:  # a plug-in's own module may need values to run
         reference = partial(reference_step, model, setting, mode, batch)
-    return TorchStep(module, mode, setting, *to_device(batch, setting), form, reference)
+    shape = (*batch.targets.shape, model.classes)
+    expected = Expected(model.mixer, name, shape, DTYPES[setting.dtype])
+    return TorchStep(module, mode, setting, *to_device(batch, setting), form, reference, expected)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:

@@ -6,16 +6,26 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import MemoryPlan, Setting, TracedFlops
+from synthbench.backends.base import (
+    FIRST_LOSSES,
+    MemoryPlan,
+    Setting,
+    TracedFlops,
+    sample_indices,
+)
 from synthbench.backends.torch import flops, memory
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
-from synthbench.backends.torch.model import cross_entropy
-from synthbench.backends.torch.module import named_tensors
+from synthbench.backends.torch.model import Bare, Block, cross_entropy
+from synthbench.backends.torch.module import from_array, named_tensors, to_numpy
+from synthbench.mixers.base import Array
+from synthbench.models.outputs import Expected, require_finite, require_output
 from synthbench.models.training import ADAM
 
 
@@ -23,7 +33,7 @@ class TorchStep:
     """A built step on one batch; see `Step` in backends/base.py.
 
     `reference` builds the same step in its reference form, whose FLOPs are reported; None if the
-    module itself is to be counted.
+    module itself is to be counted. `expected` is what the outputs must be; None: not checked.
     """
 
     def __init__(
@@ -36,6 +46,7 @@ class TorchStep:
         padding_mask: Tensor | None,
         form: str | None = None,
         reference: Callable[[], TorchStep] | None = None,
+        expected: Expected | None = None,
     ) -> None:
         self.module = module
         self.form = form
@@ -50,6 +61,9 @@ class TorchStep:
         self.constant_count = sum(b.numel() for b in module.buffers())
         self.parameter_bytes = total_bytes([*trained, *module.buffers()])
         self.optimizer = adam(trained) if self.train and trained else None
+        self._losses: list[Tensor] = []
+        self.expected = expected
+        self.unchecked = expected is not None
         self.batch_bytes = total_bytes(
             [t for t in (inputs, targets if self.train else None, padding_mask) if t is not None]
         )
@@ -80,12 +94,19 @@ class TorchStep:
     def compile(self) -> None:
         """Compile by one call if the setting is compiled; an eager step does nothing."""
         if self.compiled:
+            if self.unchecked:  # eagerly, on one example: the compiler removes what a check needs
+                mask = None if self.padding_mask is None else self.padding_mask[:1]
+                with self._checking_mixers(), torch.no_grad():
+                    self.module(self.inputs[:1], mask)
             with _empty_cache():
                 self.function = compiled(self.module)
                 self.wait(self())
 
     def __call__(self) -> Tensor:
         """Outputs of a forward step, the loss of a train step."""
+        if self.unchecked:
+            with self._checking_mixers():
+                return self()
         if not self.train:
             with torch.no_grad():
                 outputs: Tensor = self.function(self.inputs, self.padding_mask)
@@ -97,7 +118,54 @@ class TorchStep:
         if self.optimizer is not None:
             loss.backward()
             self.optimizer.step()
+        if len(self._losses) < FIRST_LOSSES:
+            self._losses.append(loss.detach())
         return loss.detach()
+
+    @contextmanager
+    def _checking_mixers(self) -> Iterator[None]:
+        """In this block, each mixer's output is checked against its input; only once per step."""
+        self.unchecked = False
+        assert self.expected is not None
+        check = partial(_check_mixer, self.expected)
+        owners = (owner for owner in self.module.modules() if isinstance(owner, Bare | Block))
+        handles = [owner.mixer.register_forward_hook(check) for owner in owners]
+        try:
+            yield
+        finally:
+            for handle in handles:
+                handle.remove()
+
+    @property
+    def first_losses(self) -> list[float]:
+        """The losses of the first FIRST_LOSSES train steps since it was built."""
+        return [float(loss) for loss in self._losses]
+
+    def check(self, produced: object) -> None:
+        """Raise WrongOutputError unless outputs are as declared, and outputs or loss finite."""
+        if self.expected is None:
+            return
+        mixer, framework, shape, dtype = self.expected
+        if not self.train:
+            device = self.inputs.device
+            require_output(mixer, framework, produced, shape, dtype, Tensor, device)
+        assert isinstance(produced, Tensor)
+        what = "the loss" if self.train else "the output of the model"
+        require_finite(mixer, framework, what, is_finite(produced))
+
+    def sample(self, produced: Tensor) -> Array:
+        """A copy of some values of the outputs, or of the loss."""
+        indices = torch.from_numpy(sample_indices(produced.numel())).to(produced.device)
+        return to_numpy(produced.detach().reshape(-1)[indices])
+
+    def restart(self, start: Callable[[str], Array]) -> None:
+        """Give every parameter its start value and the optimizer its first state."""
+        with torch.no_grad():
+            for name, tensor in self.named_values().items():
+                tensor.copy_(from_array(start(name)))
+        if self.optimizer is not None:
+            self.module.zero_grad(set_to_none=True)
+            self.optimizer = adam(list(self.module.parameters()))
 
     def wait(self, produced: object) -> None:
         """Block until the device has finished."""
@@ -144,6 +212,22 @@ class TorchStep:
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
+
+
+def _check_mixer(expected: Expected, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:
+    """Raise WrongOutputError unless a mixer's output is like its input, and finite."""
+    x: Tensor = args[0]
+    mixer, framework, *_ = expected
+    require_output(mixer, framework, y, tuple(x.shape), x.dtype, Tensor, x.device)
+    require_finite(mixer, framework, "its output", is_finite(y))
+
+
+def is_finite(values: Tensor) -> bool:
+    """Whether no value is NaN or infinite, without further memory."""
+    if not values.numel():
+        return True
+    low, high = torch.aminmax(values.detach())
+    return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
 def adam(parameters: list[nn.Parameter]) -> torch.optim.Adam:

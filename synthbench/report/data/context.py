@@ -82,8 +82,10 @@ def _model(cells: list[Cell], built: str) -> str:
     if not cells:
         return "No records yet."
 
+    contents = [cell.flat() for cell in cells]
+
     def values(name: str) -> str:
-        return _either(cell.flat()[name] for cell in cells)
+        return _either(content[name] for content in contents)
 
     max_len = values("max_len")
     if len({c.model.max_len for c in cells}) > 1 and all(

@@ -37,10 +37,14 @@ def record_frame(records: Iterable[Record]) -> pd.DataFrame:
     (synthbench/tasks/common_metrics.py) and the `metrics` of each task declare them, for the task
     `cost` in synthbench/tasks/cost_metrics.py. What was not measured is missing (NaN, NA or None).
     """
+    return typed_frame(*record_rows(records))
+
+
+def record_rows(records: Iterable[Record]) -> tuple[list[Row], dict[str, Metric]]:
+    """The rows of `record_frame` as dictionaries, and the metrics among their keys."""
     counted = latest(records)
     metrics = metrics_of(counted)
-    rows = [record_row(record, metrics) for record in counted]
-    return _typed(rows, metrics)
+    return [record_row(record, metrics) for record in counted], metrics
 
 
 def pool_rounds(frame: pd.DataFrame) -> pd.DataFrame:
@@ -51,12 +55,25 @@ def pool_rounds(frame: pd.DataFrame) -> pd.DataFrame:
     """
     fixed = {*FLAT_FIELDS, *RECORD_FIELDS}
     metrics = {name: metric_named(name) for name in frame.columns if name not in fixed}
-    by_cell: dict[str, list[Row]] = {}
-    for row in frame.to_dict("records"):
-        known = {str(name): None if _is_missing(value) else value for name, value in row.items()}
-        by_cell.setdefault(str(known["id"]), []).append(known)
-    pooled = [pool_rows(rows, metrics) for rows in by_cell.values()]
-    made = _typed(pooled, metrics)
+    rows = [
+        {str(name): None if _is_missing(value) else value for name, value in row.items()}
+        for row in frame.to_dict("records")
+    ]
+    by_cell = rows_by_cell(rows)
+    return pool_cells(by_cell, metrics)
+
+
+def rows_by_cell(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Cell id -> its rows, one per round."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(row["id"], []).append(row)
+    return found
+
+
+def pool_cells(by_cell: Mapping[str, Sequence[Row]], metrics: Mapping[str, Metric]) -> pd.DataFrame:
+    """What `pool_rounds` gives, from the rows of each cell."""
+    made = typed_frame([pool_rows(rows, metrics) for rows in by_cell.values()], metrics)
     made["rounds"] = [len(rows) for rows in by_cell.values()]
     return made
 
@@ -92,8 +109,8 @@ def _from_row(row: Row, metrics: Mapping[str, Metric]) -> Row:
     return {name: one.of_row(row) for name, one in metrics.items() if one.of_row is not None}
 
 
-def _typed(rows: list[Row], metrics: Mapping[str, Metric]) -> pd.DataFrame:
-    """Give each column its type; without this, one missing value makes integers inexact."""
+def typed_frame(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> pd.DataFrame:
+    """A frame with one type per column; without this, one missing value makes integers inexact."""
     columns = [*FLAT_FIELDS, *RECORD_FIELDS, *metrics]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     types = {name: DTYPES[one.type] for name, one in metrics.items() if one.type in DTYPES}

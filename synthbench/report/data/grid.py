@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
+from synthbench.metrics import Metric
 from synthbench.record import Record
-from synthbench.report.data.frame import pool_rounds, record_frame
+from synthbench.report.data.frame import Row, pool_cells, record_rows, rows_by_cell, typed_frame
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import FLAT_FIELDS, MODEL_FIELDS, Cell
@@ -28,6 +29,7 @@ NO_CELL = "no cell"  # the run has no such cell
 # The fields that a table shows in its rows and columns. Any other field in which cells differ
 # becomes part of their setting.
 _SHOWN = ("variant", "framework", "mode", "seq_len", "replica")
+_BY_FRAMEWORK = ("compile",)  # may differ between frameworks without being a setting
 _BY_LENGTH = ("max_len",)  # may differ between lengths without being a setting
 _BY_VARIANT = ("heads", "head_dim")  # may differ between variants without being a setting
 
@@ -56,6 +58,27 @@ class _Costs(NamedTuple):
 
 
 @dataclass(frozen=True)
+class _Layout:
+    """What the cells of one setting have, each in the order of tables."""
+
+    variants: list[str]
+    pairs: list[tuple[str, str]]
+    lengths: list[int]
+
+    @classmethod
+    def of(cls, keys: Sequence[Key], variant_order: Sequence[str]) -> _Layout:
+        """The layout of cells; variants in `variant_order` come first, others follow by name."""
+        variants = {key.variant for key in keys}
+        known = [variant for variant in variant_order if variant in variants]
+        present = {(key.framework, key.mode) for key in keys}
+        return cls(
+            known + sorted(variants.difference(known)),
+            [(f, mode) for f in FRAMEWORKS for mode in MODES if (f, mode) in present],
+            sorted({key.seq_len for key in keys}),
+        )
+
+
+@dataclass(frozen=True)
 class Grid:
     """The records of one run; variants in `variant_order` come first, others follow by name."""
 
@@ -68,21 +91,23 @@ class Grid:
 
     @cached_property
     def setting_fields(self) -> list[str]:
-        """Fields, other than those in `Key`, in which the cells of one framework differ.
+        """Fields, other than those in `Key`, in which cells differ.
 
         Frameworks may differ in `compile`; tables that compare them say so. A field counts even if
         the run is unfinished and no two cells differ in this field alone: an eager cell of one
-        variant must not be compared with a compiled cell of another.
+        variant must not be compared with a compiled cell of another, nor float32 in torch with
+        bfloat16 in jax.
         """
         fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
         values: dict[tuple[Any, ...], set[Any]] = {}
         for cell in self._cells.values():
             content = cell.flat()
             for name in fields:
+                framework = cell.framework if name in _BY_FRAMEWORK else None
                 length = cell.seq_len if name in _BY_LENGTH else None
                 variant = cell.variant if name in _BY_VARIANT else None
                 label = cell.label if name in MODEL_FIELDS else None
-                group = (name, cell.framework, length, variant, label)
+                group = (name, framework, length, variant, label)
                 values.setdefault(group, set()).add(_hashable(content[name]))
         differing = {name for (name, *_), found in values.items() if len(found) > 1}
         return [name for name in fields if name in differing]
@@ -119,22 +144,38 @@ class Grid:
     @cached_property
     def rounds(self) -> pd.DataFrame:
         """One row per record."""
-        return record_frame(self.records)
+        return typed_frame(*self._rows)
 
     @cached_property
-    def _pooled(self) -> dict[str, dict[str, Any]]:
-        rows = pool_rounds(self.rounds).to_dict("records")
-        return {str(row["id"]): {str(name): row[name] for name in row} for row in rows}
+    def _rows(self) -> tuple[list[Row], dict[str, Metric]]:
+        return record_rows(self.records)
+
+    @cached_property
+    def _rows_by_cell(self) -> dict[str, list[Row]]:
+        return rows_by_cell(self._rows[0])
+
+    @cached_property
+    def _pooled(self) -> dict[str, Row]:
+        pooled = pool_cells(self._rows_by_cell, self._rows[1])
+        names = [str(name) for name in pooled.columns]
+        columns = [pooled[name].tolist() for name in names]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
+        return {row["id"]: row for row in rows}
+
+    def rounds_of(self, cell_id: str) -> list[Row]:
+        """The row of each round of a cell."""
+        return self._rows_by_cell[cell_id]
 
     @cached_property
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
         """Cell id -> round -> the costs of a step."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
-        for cell_id, number, *costs in zip(*(self.rounds[name] for name in names), strict=True):
-            median, low, high, peak = (math.nan if pd.isna(c) else float(c) for c in costs)
+        names = ("median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        for row in self._rows[0]:
+            costs = (row[name] for name in names)
+            median, low, high, peak = (math.nan if c is None else float(c) for c in costs)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            found[cell_id][int(number)] = _Costs(median, error, peak)
+            found[row["id"]][row["round"]] = _Costs(median, error, peak)
         return found
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
@@ -158,9 +199,13 @@ class Grid:
         if reason := self.missing(key):
             return reason
         number = self.known(key, column)
-        if isinstance(number, str) or not metric_named(column).timed:
+        if isinstance(number, str) or not self._is_timed(column):
             return number
         return Marked(number) if (self.cell(key) or {})["warnings"] else number
+
+    def _is_timed(self, column: str) -> bool:
+        metric = self._rows[1].get(column) or metric_named(column)
+        return metric.timed
 
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
@@ -209,22 +254,15 @@ class Grid:
 
     def settings(self) -> list[str]:
         """The settings, sorted."""
-        settings = {key.setting for key in self.ids}
-        return sorted(settings, key=lambda text: [  # batch=4 before batch=16
-            (part.isdigit(), int(part) if part.isdigit() else 0, part)
-            for part in re.split(r"(\d+)", text)
-        ])  # fmt: skip
+        return list(self._settings)
 
     def variants(self, setting: str) -> list[str]:
         """The variants, in the order of the suite."""
-        present = {key.variant for key in self.ids if key.setting == setting}
-        known = [variant for variant in self.variant_order if variant in present]
-        return known + sorted(present.difference(known))
+        return list(self._layout(setting).variants)
 
     def pairs(self, setting: str | None = None) -> list[tuple[str, str]]:
         """Pairs of framework and mode; without a setting, of all settings."""
-        present = {(key.framework, key.mode) for key in self._of(setting)}
-        return [(f, mode) for f in FRAMEWORKS for mode in MODES if (f, mode) in present]
+        return list(self._layout(setting).pairs)
 
     def frameworks(self, setting: str | None = None) -> list[str]:
         """The frameworks; without a setting, of all settings."""
@@ -237,14 +275,30 @@ class Grid:
 
     def lengths(self, setting: str | None = None) -> list[int]:
         """The lengths, ascending; without a setting, of all settings."""
-        return sorted({key.seq_len for key in self._of(setting)})
+        return list(self._layout(setting).lengths)
 
     def longest(self, setting: str) -> int:
         """The longest length of a setting."""
-        return self.lengths(setting)[-1]
+        return self._layout(setting).lengths[-1]
 
-    def _of(self, setting: str | None) -> list[Key]:
-        return [key for key in self.ids if setting in (None, key.setting)]
+    @cached_property
+    def _settings(self) -> list[str]:
+        settings = {key.setting for key in self.ids}
+        return sorted(settings, key=lambda text: [  # batch=4 before batch=16
+            (part.isdigit(), int(part) if part.isdigit() else 0, part)
+            for part in re.split(r"(\d+)", text)
+        ])  # fmt: skip
+
+    def _layout(self, setting: str | None) -> _Layout:
+        return self._layouts.get(setting) or _Layout.of([], self.variant_order)
+
+    @cached_property
+    def _layouts(self) -> dict[str | None, _Layout]:
+        """Setting, or None for all of them -> what its tables have in rows and columns."""
+        by_setting: dict[str | None, list[Key]] = {None: list(self.ids)}
+        for key in self.ids:
+            by_setting.setdefault(key.setting, []).append(key)
+        return {name: _Layout.of(keys, self.variant_order) for name, keys in by_setting.items()}
 
 
 def _hashable(value: Any) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from synthbench.metrics import Metric
 from synthbench.report.data.metrics import metric_named
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ class Column:
     def name(self) -> str:
         """The full heading, as in CSV and Markdown."""
         return f"{self.group} {self.label}".strip()
+
+    @cached_property
+    def declared(self) -> Metric | None:
+        """Its metric; None for text."""
+        return None if self.metric is None else metric_named(self.metric)
 
 
 def metric_column(metric: str, group: str = "", *, is_key: bool = False) -> Column:
@@ -71,9 +78,9 @@ class Table:
 
 def scaled_value(column: Column, value: Value) -> Value:
     """A number in the unit of its column; a text unchanged."""
-    if isinstance(value, str) or column.metric is None:
+    if isinstance(value, str) or column.declared is None:
         return value
-    scale = metric_named(column.metric).scale
+    scale = column.declared.scale
     return value if scale == 1 else value * scale
 
 
@@ -84,7 +91,7 @@ def for_reading(column: Column, value: Value) -> str:
         return scaled
     if not math.isfinite(scaled):
         return "not finite"
-    text = metric_named(column.metric).format(scaled) if column.metric else str(scaled)
+    text = column.declared.format(scaled) if column.declared else str(scaled)
     return text + MARK * isinstance(value, Marked)
 
 

@@ -14,6 +14,7 @@ from synthbench.models.spec import ModelSpec
 from synthbench.record import Record, latest
 from synthbench.report.data.frame import DTYPES, record_frame
 from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
+from synthbench.report.text.escaping import csv_cell
 from synthbench.suites.cell import FLAT_FIELDS, Cell
 
 SAMPLES = "sample_seconds"
@@ -21,7 +22,11 @@ SAMPLES = "sample_seconds"
 
 def csv_text(records: Iterable[Record]) -> str:
     """The columns of `load_results`, without raw samples; a missing value is empty."""
-    return _flat(record_frame(records)).to_csv(index=False, lineterminator="\n")
+    frame = _flat(record_frame(records))
+    for name in frame.columns:
+        if frame[name].dtype.kind not in "iufb":
+            frame[name] = frame[name].map(_cell).astype(object)
+    return frame.rename(columns=csv_cell).to_csv(index=False, lineterminator="\n")
 
 
 def write_parquet(records: Iterable[Record], path: Path) -> None:
@@ -59,6 +64,10 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
             texts = pd.Series(map(_json, frame[name]), index=frame.index, dtype=object)
             frame[name] = texts.astype("str")
     return frame
+
+
+def _cell(value: Any) -> Any:
+    return csv_cell(value) if isinstance(value, str) else value
 
 
 def _json(value: Any) -> Any:

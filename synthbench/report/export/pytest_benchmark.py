@@ -23,7 +23,7 @@ FORMAT_VERSION = "5.3.1"  # of pytest-benchmark
 
 
 def pytest_benchmark_text(run: Run) -> str:
-    """The text of the file: one benchmark per cell that is ok in all its rounds.
+    """The text of the file: one benchmark per cell that is ok in all rounds and has samples.
 
     The other cells are listed in `synthbench.left_out`, which pytest-benchmark does not read.
     Raises ResultsError if no cell is ok.
@@ -33,7 +33,7 @@ def pytest_benchmark_text(run: Run) -> str:
     benchmarks, left_out = [], []
     for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
-        if deciding.outcome == "ok":
+        if deciding.outcome == "ok" and any(samples_of(rounds)):
             benchmarks.append(_benchmark(run.info, name, rounds))
         else:
             failure = {"outcome": deciding.outcome, "reason": deciding.reason}
@@ -104,7 +104,7 @@ def _machine(info: RunInfo) -> dict[str, Any]:
         "release": environment.get("platform"),
         "cpu": {
             "brand_raw": environment.get("cpu"),
-            "count": environment.get("cpu_count") or len(environment.get("cores", ())),
+            "count": environment.get("cpu_count") or len(environment.get("cores") or ()),
         },
         "memory_bytes": environment.get("memory_bytes"),
         "nvidia": environment.get("nvidia"),

@@ -33,7 +33,7 @@ def benchmark_statistics(samples: Sequence[float]) -> dict[str, Any]:
         "outliers": f"{beyond_deviation};{beyond_fence}",
         "ld15iqr": fenced[0],
         "hd15iqr": fenced[-1],
-        "ops": len(data) / total,
+        "ops": len(data) / total if total else 0.0,
         "total": total,
         "data": list(samples),
         "iterations": 1,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from synthbench.errors import ResultsError
+from synthbench.printable import one_line
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the converter includes the first
 PNG_SCALE = 2.0
@@ -22,7 +23,7 @@ def write_figures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Pat
 
     files: dict[str, bytes] = {}
     for name, spec in specs.items():
-        svg = _renumber_gradients(vl_convert.vegalite_to_svg(spec))
+        svg = _renumber_gradients(vl_convert.vegalite_to_svg(_printable(spec)))
         files |= {f"{name}.svg": svg.encode(), f"{name}.png": vl_convert.svg_to_png(svg, PNG_SCALE)}
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -33,6 +34,15 @@ def write_figures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Pat
             f"cannot write figures to {folder}: {error.strerror}; choose another folder with --out"
         ) from error
     return [folder / name for name in files]
+
+
+def _printable(part: Any) -> Any:
+    """The figure with its texts free of what an SVG file cannot contain."""
+    if isinstance(part, dict):
+        return {name: _printable(value) for name, value in part.items()}
+    if isinstance(part, list):
+        return list(map(_printable, part))
+    return one_line(part) if isinstance(part, str) else part
 
 
 def _renumber_gradients(svg: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from synthbench.errors import NotationError
 from synthbench.mixers.base import Array
 from synthbench.models.reference import weights
 from synthbench.report.figures.image_files import FONT
@@ -84,6 +85,9 @@ def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
     """Vega-Lite: one row per state, one panel per layer with the weights of one head."""
     import altair as alt
 
+    most = max(values.shape[1] for layers in found.values() for values in layers.values())
+    if head >= most:
+        raise NotationError(f"head {head} does not exist; choose one from 0 to {most - 1}")
     panels = []
     for state, by_layer in found.items():
         for layer, values in by_layer.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from synthbench.errors import ResultsError
 from synthbench.mixers.notation import canonical
 from synthbench.report.data.context import variant_order
 from synthbench.report.data.grid import Grid, Key
@@ -25,13 +27,17 @@ class Measured:
 
     @classmethod
     def find(cls, suite: str, results: Path) -> Measured:
-        """The newest finished run of a suite; runs on a GPU are preferred."""
+        """The newest finished run of a suite that can be read; runs on a GPU are preferred."""
         found: list[tuple[bool, str, Path]] = []
         for folder in list_runs(results / suite):
-            info = read_info(folder)
-            if info.suite == suite and info.finished is not None:
-                found.append((info.device != "cpu", info.started, folder))
-        return cls(suite, read_run(max(found)[2]) if found else None)
+            with contextlib.suppress(ResultsError):  # other runs may still be readable
+                info = read_info(folder)
+                if info.suite == suite and info.finished is not None:
+                    found.append((info.device != "cpu", info.started, folder))
+        for _, _, folder in sorted(found, reverse=True):
+            with contextlib.suppress(ResultsError):
+                return cls(suite, read_run(folder))
+        return cls(suite, None)
 
     @cached_property
     def grid(self) -> Grid:

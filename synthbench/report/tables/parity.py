@@ -19,14 +19,13 @@ def parity(grid: Grid, context: Context) -> Table:
     columns += [Column("tolerance", "parity_gradient_tolerance", "gradient")]
     columns += [Column("against"), Column("verdict")]
     rows: list[Row] = []
+    by_row: dict[tuple[str, str, str], list[Key]] = {}
+    for key in grid.keys:
+        by_row.setdefault((key.setting, key.variant, key.framework), []).append(key)
     for setting in grid.settings():
         for variant in grid.variants(setting):
             for framework in grid.frameworks(setting):
-                keys = [
-                    key
-                    for key in grid.keys
-                    if (key.setting, key.variant, key.framework) == (setting, variant, framework)
-                ]
+                keys = by_row.get((setting, variant, framework), [])
                 rows.append((*key_values(grid, setting, variant, framework), *_errors(grid, keys)))
     note = (
         "The largest error of all cells, on a small input. forward: relative to the largest value. "

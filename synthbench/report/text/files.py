@@ -9,8 +9,9 @@ from synthbench.errors import ResultsError
 from synthbench.report.data.table import Table
 from synthbench.report.paper.tables import paper_tables
 from synthbench.report.tables.catalog import make_tables
+from synthbench.report.text.escaping import markdown_prose
 from synthbench.report.text.formats import FORMATS
-from synthbench.report.text.markdown import markdown_section
+from synthbench.report.text.markdown import context_lines, markdown_section
 from synthbench.store import Run, read_run
 
 FOLDER = "tables"
@@ -115,8 +116,8 @@ def check_paper(results: Path) -> list[str]:
 
 def _index(run: Run, tables: list[Table]) -> str:
     """All tables on one page, with the common context at the top."""
-    head = [f"# {run.info.suite} on {run.info.device}", ""]
-    head += [f"{line}  " for line in tables[0].context]
+    head = [f"# {markdown_prose(f'{run.info.suite} on {run.info.device}')}", ""]
+    head += context_lines(tables[0])
     head += ["", "Made from `records.jsonl` by `synthbench tables`; do not edit.", ""]
     return "\n".join(head) + "\n" + "\n".join(map(markdown_section, tables))
 

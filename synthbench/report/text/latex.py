@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from synthbench.printable import one_line
 from synthbench.report.data.table import Table
+from synthbench.report.text.escaping import latex_cell
 from synthbench.report.text.layout import readable, tabulated
 
 
 def latex(table: Table) -> str:
     """A tabular with booktabs rules, for a table environment; the notes are comments."""
     comments = [
-        f"% {line}"
+        f"% {one_line(line)}"
         for line in (table.title, table.note, *table.context, r"needs \usepackage{booktabs}")
     ]
-    labels = [column.label for column in table.columns]
-    lines = tabulated(table, labels, readable(table), "latex_booktabs").splitlines()
+    labels = [one_line(column.label) for column in table.columns]
+    # tabulate escapes the cells, as latex_cell does; its own newlines are the only ones
+    lines = tabulated(table, labels, readable(table), "latex_booktabs").split("\n")
     if any(column.group for column in table.columns):
         below_toprule = lines.index(r"\toprule") + 1
         lines[below_toprule:below_toprule] = _latex_groups(table)
-    body = "\n".join(lines).replace("±", r"$\pm$")
+    body = "\n".join(map(_not_an_argument, lines)).replace("±", r"$\pm$")
     return "\n".join([*comments, body]) + "\n"
 
 
@@ -28,8 +31,13 @@ def _latex_groups(table: Table) -> list[str]:
     headings, rules, first = [], [], 1
     for group, members in groupby(table.columns, key=lambda column: column.group):
         count = len(list(members))
-        headings.append(rf"\multicolumn{{{count}}}{{c}}{{{group}}}")
+        headings.append(rf"\multicolumn{{{count}}}{{c}}{{{latex_cell(group)}}}")
         if group:
             rules.append(rf"\cmidrule(lr){{{first}-{first + count - 1}}}")
         first += count
     return [" & ".join(headings) + r" \\", " ".join(rules)]
+
+
+def _not_an_argument(line: str) -> str:
+    r"""A line that the \\ or the rule before it does not read as its optional argument."""
+    return "{}" + line if line.lstrip().startswith(("[", "*")) else line

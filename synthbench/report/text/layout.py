@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tabulate import tabulate
 
+from synthbench.printable import one_line
 from synthbench.report.data.table import Column, Table, for_reading
 
 
@@ -13,8 +14,14 @@ def is_text(column: Column) -> bool:
 
 
 def readable(table: Table) -> list[list[str]]:
-    """The values of every row as shown to people."""
-    return [list(map(for_reading, table.columns, row)) for row in table.rows]
+    """The values of every row as shown to people, each on one line."""
+    return [
+        [
+            one_line(for_reading(column, value))
+            for column, value in zip(table.columns, row, strict=True)
+        ]
+        for row in table.rows
+    ]
 
 
 def tabulated(table: Table, headings: list[str], rows: list[list[str]], form: str) -> str:

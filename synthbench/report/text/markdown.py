@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from synthbench.report.data.table import Table
+from synthbench.report.text.escaping import markdown_cell, markdown_prose
 from synthbench.report.text.layout import readable, tabulated
 
 
 def markdown(table: Table) -> str:
     """A heading, the table as GitHub Markdown, the note, and the context of the run."""
-    lines = [markdown_section(table), *(f"{line}  " for line in table.context)]
-    return "\n".join(lines).rstrip() + "\n"  # two spaces at a line's end: a line break
+    lines = [markdown_section(table), *context_lines(table)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def context_lines(table: Table) -> list[str]:
+    """The context of the run, one line each: two spaces at a line's end are a line break."""
+    return [f"{markdown_prose(line)}  " for line in table.context]
 
 
 def markdown_section(table: Table) -> str:
     """`markdown` without the context, for a page with several tables."""
-    lines = [f"## {table.title}", ""]
+    lines = [f"## {markdown_prose(table.title)}", ""]
     if table.rows:
-        headings = [_escape_markdown(column.name) for column in table.columns]
-        rows = [[_escape_markdown(text) for text in row] for row in readable(table)]
+        headings = [markdown_cell(column.name) for column in table.columns]
+        rows = [[markdown_cell(text) for text in row] for row in readable(table)]
         lines += [tabulated(table, headings, rows, "pipe"), ""]
-    return "\n".join([*lines, table.note]) + "\n"
-
-
-def _escape_markdown(text: str) -> str:
-    return text.replace("|", r"\|").replace("<", "&lt;").replace("*", r"\*")
+    return "\n".join([*lines, markdown_prose(table.note)]) + "\n"

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from synthbench.report.data.table import Column, Table, for_reading
-from synthbench.report.text.layout import is_text
+from synthbench.printable import one_line
+from synthbench.report.data.table import Column, Table
+from synthbench.report.text.layout import is_text, readable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -21,17 +22,17 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
     for table in tables:
         print_table(console, table)
     for line in tables[0].context if tables else ():
-        console.print(line, style="dim", markup=False, highlight=False)
+        _print_line(console, line, "dim")
 
 
 def print_table(console: Console, table: Table) -> None:
     """Print title, values and note; no wider than the console if the key columns fit."""
-    console.print(table.title, style="bold", markup=False, highlight=False)
-    cells = [list(map(for_reading, table.columns, row)) for row in table.rows]
+    _print_line(console, table.title, "bold")
+    cells = readable(table)
     if cells:
         for part in parts(table.columns, cells, console.width):
             _print_part(console, table, cells, part)
-    console.print(table.note, style="dim", markup=False, highlight=False)
+    _print_line(console, table.note, "dim")
     console.print()
 
 
@@ -74,7 +75,7 @@ def _print_part(
         previous = column.group
         heading = [*column.group.split(), column.label] if starts_group else [column.label]
         shown.add_column(
-            Text("\n".join(heading)),
+            Text("\n".join(map(one_line, heading))),
             justify="left" if is_text(column) else "right",
             vertical="bottom",
             no_wrap=longest[i] <= LONGEST_TEXT and not wraps,
@@ -84,3 +85,9 @@ def _print_part(
         shown.add_row(*(Text(row[i]) for i in part))
     console.print(shown)
     console.print()
+
+
+def _print_line(console: Console, line: str, style: str) -> None:
+    from rich.text import Text
+
+    console.print(Text(one_line(line), style))  # as Text: no markup, no :emoji:

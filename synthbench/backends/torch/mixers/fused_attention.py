@@ -164,7 +164,8 @@ def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
     query, key = pair
     B, k = value.shape[0], value.shape[-1]
     if inputs.padding_mask is not None:
-        hidden = torch.where(inputs.padding_mask, 0.0, HIDDEN).to(key.dtype)
+        lowest = max(HIDDEN, torch.finfo(key.dtype).min)  # -inf would make gradients NaN
+        hidden = torch.where(inputs.padding_mask, 0.0, lowest).to(key.dtype)
         hidden = hidden[:, None, :, None].expand(-1, key.shape[1], -1, -1)
         key = torch.cat([key.expand(B, -1, -1, -1), hidden], -1)
         query = torch.cat([query, query.new_ones(*query.shape[:3], 1)], -1)

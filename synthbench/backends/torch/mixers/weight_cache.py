@@ -17,13 +17,14 @@ from synthbench.backends.torch.mixers.numerics import (
     masked_softmax,
     mix,
 )
-from synthbench.backends.torch.private_api import change_count
+from synthbench.backends.torch.private_api import change_count, storage_reference
+from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import Attention
 
 
 @dataclass(frozen=True)
 class _Entry:
-    computed_from: tuple[Any, ...]  # tensors and their change counts, length, causal, mixing
+    computed_from: tuple[Any, ...]  # states of the tensors, length, causal, mixing
     weights: Tensor
 
 
@@ -41,15 +42,14 @@ def caches_weights(mixer: Attention, inputs: ForwardInputs) -> bool:
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         _cache.pop(tensors[0], None)
         return False
-    # PyTorch does not count the changes of inference tensors.
-    return not any(t.is_inference() or change_count(t) is None for t in tensors)
+    return all(_state(t) is not None for t in tensors)
 
 
 def cached_weights(mixer: Attention, inputs: ForwardInputs) -> Tensor:
     """softmax(S) [H,1,L,L], recomputed only if a parameter, the length or causality changed."""
     tensors = _sources(mixer, inputs)
-    versions = tuple((id(t), change_count(t)) for t in tensors)
-    computed_from = (versions, inputs.x.shape[1], inputs.causal, mixer.mixing)
+    states = tuple(_state(t) for t in tensors)
+    computed_from = (states, inputs.x.shape[1], inputs.causal, mixer.mixing)
     entry = _cache.get(tensors[0])
     if entry is None or entry.computed_from != computed_from:
         _cache.pop(tensors[0], None)
@@ -64,6 +64,21 @@ def cached_bytes(tensors: Iterable[Tensor]) -> int:
     """Bytes of the weights that are cached for these parameters."""
     weights = [_cache[t].weights for t in tensors if t in _cache]
     return sum(w.numel() * w.element_size() for w in weights)
+
+
+def _state(tensor: Tensor) -> tuple[Any, ...] | None:
+    """What changes with a tensor's values; None if PyTorch does not record their changes.
+
+    The storage, because `parameter.data = ...` is no change of the parameter in place; as a weak
+    reference, which keeps its address from being given to another storage.
+    """
+    if tensor.is_inference() or change_count(tensor) is None:
+        return None
+    try:
+        storage = storage_reference(tensor.untyped_storage())
+    except UnsupportedError:
+        return None
+    return storage, tensor.storage_offset(), tensor.stride(), tensor.shape, change_count(tensor)
 
 
 def _sources(mixer: Attention, inputs: ForwardInputs) -> list[Tensor]:

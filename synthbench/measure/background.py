@@ -1,0 +1,147 @@
+"""Whether a step that has returned left work behind: threads or processes that still compute."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from synthbench.measure.environment import usable_cores
+from synthbench.measure.plausibility import ImplausibleError
+
+PROC = Path("/proc")
+
+# OpenMP's threads spin before they sleep. Measured after torch steps: at most 3 ms per thread with
+# GNU's runtime, which PyTorch ships; XLA's threads 0.2 ms. Intel's spins 200 ms by default.
+SPIN_SECONDS = 0.02  # CPU seconds per core
+SPIN_SECONDS_INTEL = 0.25
+INTEL_RUNTIMES = ("libiomp5", "libomp")
+SPINS_FOREVER = {  # by the user's own setting: nothing can be concluded from busy threads then
+    "OMP_WAIT_POLICY": ("active",),
+    "GOMP_SPINCOUNT": ("infinite", "infinity"),
+    "KMP_BLOCKTIME": ("infinite",),
+}
+# torch.compile starts its pool of compilers beside the first compilation, whatever steps do later.
+COMPILERS = b"torch/_inductor/compile_worker/"
+LOOK_SECONDS = 0.0005  # between two looks
+QUIET_LOOKS = 2  # in a row, until nothing is left
+QUIET_SECONDS = 0.0001  # CPU seconds between two looks, at most: the process's own bookkeeping
+STATE, USER, SYSTEM = 0, 11, 12  # fields of a stat file after the name, proc(5)
+RUNS = "R"  # or waits for a core
+ENDED = ["S", *["0"] * SYSTEM]
+LONGEST_SECONDS = 2.0  # a thread that gets no core for so long is not waited for
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What everything but the calling thread does: CPU seconds so far, and what can run now."""
+
+    cpu_seconds: float
+    runnable: int  # threads and child processes that run, or wait for a core
+
+
+def read_activity(proc: Path = PROC) -> Activity:
+    """The activity of this process's other threads and of its child processes.
+
+    Without /proc, CPU seconds alone, of threads alone.
+    """
+    own = f"{os.getpid()}/task/{threading.get_native_id()}/stat"
+    children = _descendants(os.getpid(), proc)
+    paths = [
+        path
+        for process in (os.getpid(), *children)
+        for path in (proc / str(process)).glob("task/*/stat")
+        if not str(path).endswith(own)
+    ]
+    ticks = sum(_ticks(proc / str(child) / "stat") for child in children)
+    cpu = time.process_time() - time.thread_time() + ticks / os.sysconf("SC_CLK_TCK")
+    return Activity(cpu, sum(_fields(path)[STATE] == RUNS for path in paths))
+
+
+def require_idle(
+    read: Callable[[], Activity] = read_activity,
+    *,
+    cores: int | None = None,
+    wait: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.perf_counter,
+    environment: Mapping[str, str] = os.environ,
+) -> float:
+    """CPU seconds that other threads used until they were idle; call it when a step has returned.
+
+    Raises ImplausibleError if they used more than threads of OpenMP do that wait for their next
+    task. A thread that waits and works later is not seen.
+    """
+    before = last = read()
+    begin, quiet = clock(), 0
+    allowed: float | None = None
+    while quiet < QUIET_LOOKS and clock() - begin < LONGEST_SECONDS:
+        wait(LOOK_SECONDS)
+        now = read()
+        idle = not now.runnable and now.cpu_seconds - last.cpu_seconds <= QUIET_SECONDS
+        quiet = quiet + 1 if idle else 0
+        last = now
+        used = now.cpu_seconds - before.cpu_seconds
+        if used <= SPIN_SECONDS:
+            continue
+        if allowed is None:
+            allowed = allowed_seconds(cores or len(usable_cores()), environment)
+        if used > allowed:
+            raise ImplausibleError(
+                "other threads or processes were still computing when the last step had returned: "
+                f"{used * 1e3:.0f} ms of CPU time within "
+                f"{(clock() - begin) * 1e3:.0f} ms, where idle threads use at most "
+                f"{allowed * 1e3:.0f} ms: the steps did not wait for all of their work"
+            )
+    return last.cpu_seconds - before.cpu_seconds
+
+
+def allowed_seconds(cores: int, environment: Mapping[str, str], proc: Path = PROC) -> float:
+    """CPU seconds that threads may spin, by the runtimes and settings of this process."""
+    for name, values in SPINS_FOREVER.items():
+        if environment.get(name, "").strip().lower() in values:
+            return float("inf")
+    try:
+        loaded = (proc / "self/maps").read_text(errors="replace")
+    except OSError:
+        loaded = ""
+    intel = any(runtime in loaded for runtime in INTEL_RUNTIMES)
+    return cores * (SPIN_SECONDS_INTEL if intel else SPIN_SECONDS)
+
+
+def _fields(path: Path) -> list[str]:
+    """The fields of a stat file after the name, proc(5); of a thread that has ended, ENDED."""
+    try:
+        return path.read_text(errors="replace").rpartition(")")[2].split() or ENDED
+    except OSError:
+        return ENDED
+
+
+def _ticks(path: Path) -> int:
+    """CPU time of a process, with its threads, in ticks of the system's clock."""
+    fields = _fields(path)
+    return int(fields[USER]) + int(fields[SYSTEM])
+
+
+def _descendants(process: int, proc: Path) -> list[int]:
+    """The child processes of a process, and theirs, without COMPILERS; as the system lists them."""
+    found: list[int] = []
+    for path in (proc / str(process)).glob("task/*/children"):
+        try:
+            children = [int(word) for word in path.read_text().split()]
+        except OSError:
+            continue
+        for child in children:
+            if not _is_compiler(child, proc):
+                found += [child, *_descendants(child, proc)]
+    return found
+
+
+def _is_compiler(process: int, proc: Path) -> bool:
+    """Whether a process belongs to the framework's own COMPILERS."""
+    try:
+        return COMPILERS in (proc / str(process) / "cmdline").read_bytes()
+    except OSError:
+        return False

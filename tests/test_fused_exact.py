@@ -1,0 +1,240 @@
+"""Fused forms in PyTorch with extreme numbers: wide logits, faint weights, full padding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from synthbench.backends.kernel_record import recording_kernels
+from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
+from synthbench.backends.torch.mixers.numerics import ForwardInputs
+from synthbench.mixers.base import Array
+from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
+from synthbench.models.start_values import start_values
+from tests.onednn import by_onednn
+
+SIZES = Sizes.of(d_model=8, heads=2, max_len=12)
+B, L = 3, 11
+RANDOM = np.random.default_rng(0)
+X = RANDOM.standard_normal((B, L, 8))
+MASK = np.ones((B, L), dtype=bool)
+MASK[0, 7:] = MASK[1, :3] = MASK[2] = False
+
+
+@pytest.fixture(autouse=True)
+def without_onednn(monkeypatch: pytest.MonkeyPatch) -> None:
+    by_onednn(monkeypatch, False)
+
+
+def start_of(variant: str, scale: float = 1.0) -> dict[str, Array]:
+    """Start values in float64 moved off zero; what makes logits is multiplied by `scale`."""
+    noise = np.random.default_rng(1)
+    found = {}
+    for name, value in start_values(parse(variant).parameters(SIZES), seed=4).items():
+        wide = scale if "." in name else 1.0
+        found[name] = wide * (value + 0.3 * noise.standard_normal(value.shape))
+    return found
+
+
+def both(
+    variant: str, p: dict[str, Array], mask: Array | None, causal: bool, dtype: torch.dtype
+) -> tuple[Array, Array]:
+    """The fused form's outputs, and those of the NumPy reference in float64."""
+    mixer: Any = parse(variant)
+    tensors = {name: torch.tensor(value, dtype=dtype) for name, value in p.items()}
+    x = torch.tensor(X, dtype=dtype)
+    own_mask = None if mask is None else torch.tensor(mask)
+    before = {name: tensor.clone() for name, tensor in tensors.items()}
+    with torch.no_grad():
+        got = fused_attention.fused(mixer, tensors, x, own_mask, causal)
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(tensor, before[name], rtol=0, atol=0, msg=f"{name} changed")
+    wide = {name: t.double().numpy() for name, t in tensors.items()}
+    want = mixer.reference(wide, x.double().numpy(), SIZES, padding_mask=mask, causal=causal)
+    return got.double().numpy(), want
+
+
+MASKS = [(None, False), (None, True), (MASK, False), (MASK, True)]
+
+
+@pytest.mark.parametrize("queries", [3, 512])
+@pytest.mark.parametrize("scale", [1.0, 1e4, -1e4])
+@pytest.mark.parametrize(
+    "variant", ["V", "R", "Fix", "FR", "D", "FD", "glu", "conv", "bottleneck_conv", "R+V", "FR+R",
+                "D+V", "(R+Fix)(mixing=sum)", "(R+glu)(mixing=sum)", "(conv+FD)(mixing=sum)",
+                "(FR+V)(mixing=layer)"]
+)  # fmt: skip
+def test_wide_logits_keep_the_numbers_of_the_reference(
+    variant: str, scale: float, queries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only the largest of such logits has a weight: also beside padding and later keys."""
+    monkeypatch.setitem(blockwise.QUERIES, "cpu", queries)
+    monkeypatch.setitem(blockwise.LOGITS, "cpu", 1 if queries < 9 else 2**18)
+    p = start_of(variant, scale)
+    for mask, causal in MASKS:
+        got, want = both(variant, p, mask, causal, torch.float64)
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("offset", [0, 30, 60, 75, 87, 95, 100, 103, 110, 1e4])
+def test_faint_weights_keep_their_digits(offset: float, causal: bool) -> None:
+    """The padded key outweighs the others by e^offset: single precision loses them from e^87."""
+    p = start_of("R")
+    p["random.logits"][:, :, 0] += offset
+    mask = MASK.copy()
+    mask[0, 0] = False
+    with recording_kernels() as kernels:
+        got, want = both("R", p, mask, causal, torch.float32)
+    np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-6)
+    together, apart = offset <= 30, offset >= 75
+    assert not (together and "blocks of queries" in kernels)
+    assert not apart or "blocks of queries" in kernels
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_padding_as_a_feature_hides_any_logit(
+    dtype: torch.dtype, scale: float, causal: bool
+) -> None:
+    """In one call of the fused attention a padded key is far below every logit."""
+    p = start_of("FR+V", scale)
+    p["alpha"][:] = 0
+    with recording_kernels() as kernels:
+        got, want = both("FR+V", p, MASK, causal, dtype)
+    assert "scaled_dot_product_attention" in kernels
+    assert not got[2].any()
+    tolerance = 1e-9 if dtype == torch.float64 else 2e-4 if scale == 1.0 else 2e-3
+    if dtype == torch.float64 or scale == 1.0:
+        np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+        return
+    # Rounding decides between two logits near 1e8; what is padded still has no weight.
+    hidden = np.where(MASK[..., None], X, 50.0)
+    tensors = {name: torch.tensor(value, dtype=dtype) for name, value in p.items()}
+    mixer: Any = parse("FR+V")
+    with torch.no_grad():
+        y, z = (
+            fused_attention.fused(
+                mixer, tensors, torch.tensor(x, dtype=dtype), torch.tensor(MASK), causal
+            )
+            for x in (X, hidden)
+        )
+    torch.testing.assert_close(y[torch.tensor(MASK)], z[torch.tensor(MASK)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_padding_as_a_feature_is_finite_in_every_type(dtype: torch.dtype) -> None:
+    """float16 ends at 65504: minus infinity would make the gradients of a padded row NaN."""
+    mixer: Any = parse("V")
+    p = {
+        name: torch.tensor(value, dtype=dtype, requires_grad=True)
+        for name, value in start_of("V").items()
+    }
+    with recording_kernels() as kernels:
+        y = fused_attention.fused(mixer, p, torch.tensor(X, dtype=dtype), torch.tensor(MASK), True)
+    assert "scaled_dot_product_attention" in kernels
+    loss: Any = y.float().square().sum()
+    loss.backward()
+    assert y.isfinite().all() and not y[2].any()
+    for name, tensor in p.items():
+        assert tensor.grad is not None and tensor.grad.isfinite().all(), name
+
+
+@pytest.mark.parametrize("length", [1, 2, 5, 6, 7])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(("queries", "logits"), [(1, 1), (3, 20), (3, 50), (5, 10**6), (9, 10**6)])
+def test_blocks_take_every_query_once(
+    length: int, causal: bool, queries: int, logits: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(blockwise.QUERIES, "cpu", queries)
+    monkeypatch.setitem(blockwise.LOGITS, "cpu", logits)
+    heads, batch = 3, 4
+    taken = np.zeros((heads, batch, length), dtype=int)
+    for block in blockwise._blocks(heads, batch, length, "cpu", causal):
+        taken[block.heads, block.examples, block.queries] += 1
+        assert block.keys == (block.queries.stop if causal else length)
+        count = (
+            (block.heads.stop - block.heads.start) * (block.examples.stop - block.examples.start)
+            * min(queries, length) * length
+        )  # fmt: skip
+        one = min(queries, length) * length
+        assert count <= max(logits, one), "more logits than a block may have"
+    assert (taken == 1).all()
+
+
+def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bounds themselves are inside: up to this many logits, and up to this length."""
+    monkeypatch.setattr(fused_attention, "PLAIN_UP_TO", {
+        "forward": 2 * 2 * 4 * 4, "train": 2 * 2 * 6 * 6, "train by blocks": 2 * 2 * 8 * 8
+    })  # fmt: skip
+    monkeypatch.setattr(fused_attention, "PLAIN_TRAINED_ALONE_UP_TO", {"glu": 9})
+
+    def chosen(variant: str, length: int, trained: bool, **p: Tensor) -> bool:
+        value = torch.zeros(8, 2, 4, requires_grad=trained)
+        x = torch.zeros(2, length, 8)
+        mixer: Any = parse(variant)
+        return fused_attention.plain_is_faster(mixer, {"value": value, **p}, x)
+
+    for variant, length, trained in (
+        ("V", 4, False), ("V", 6, True), ("FD", 8, True), ("R+V", 8, True), ("glu", 9, True),
+    ):  # fmt: skip
+        assert chosen(variant, length, trained), variant
+        assert not chosen(variant, length + 1, trained), variant
+    assert chosen("V", 8, True, position_bias=torch.zeros(1))
+    assert not chosen("glu", 9, False)
+    assert chosen("glu+V", 8, True) and not chosen("glu+V", 9, True)
+    for shared in ("R", "Fix", "FR", "R+FR"):
+        assert not chosen(shared, 1, False) and not chosen(shared, 1, True)
+    with torch.no_grad():
+        assert not chosen("V", 6, True)
+    by_onednn(monkeypatch, True)
+    assert not chosen("V", 4, False) and not chosen("V", 6, True)
+    assert chosen("glu", 9, True)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize("length", [1, 4, 7, 8])
+def test_convolution_by_head_is_its_definition(
+    length: int, width: int, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of shifts and both banded products, in blocks of four outputs, against loops."""
+    monkeypatch.setattr(head_convolution, "BLOCKS", {2: 3, 2**31: 4})
+    H, c = 2, 3
+    random = np.random.default_rng(width)
+    u, kernel = random.standard_normal((2, length, H * c)), random.standard_normal((H, width))
+    own = random.standard_normal((2, length, H, width))
+    before = width - 1 if causal else width // 2
+    same, by_position = np.zeros_like(u), np.zeros_like(u)
+    for b, t, channel, j in np.ndindex(2, length, H * c, width):
+        if 0 <= t - before + j < length:
+            seen = u[b, t - before + j, channel]
+            same[b, t, channel] += kernel[channel // c, j] * seen
+            by_position[b, t, channel] += own[b, t, channel // c, j] * seen
+    made = head_convolution.shifted_sums(torch.tensor(u), torch.tensor(kernel), causal)
+    np.testing.assert_allclose(made, same, rtol=1e-12, atol=1e-12)
+    made = head_convolution.banded_products(torch.tensor(u), torch.tensor(kernel), causal)
+    np.testing.assert_allclose(made, same, rtol=1e-12, atol=1e-12)
+    made = head_convolution.banded_products_by_position(torch.tensor(u), torch.tensor(own), causal)
+    np.testing.assert_allclose(made, by_position, rtol=1e-12, atol=1e-12)
+
+
+def test_a_projection_is_made_once_per_pass() -> None:
+    made = []
+
+    def times(left: Tensor, right: Tensor) -> Tensor:
+        made.append(right.shape)
+        return left @ right
+
+    weight = torch.randn(8, 2, 4)
+    inputs = ForwardInputs({"value": weight}, torch.tensor(X).float(), None, False, times)
+    first = inputs.project("value")
+    assert inputs.project("value") is first
+    assert made == [(8, 8)]
+    torch.testing.assert_close(first, torch.einsum("bld,dhk->blhk", inputs.x, weight))

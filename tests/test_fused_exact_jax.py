@@ -1,0 +1,297 @@
+"""Fused forms in JAX where the numbers are extreme, and the parts of them, without compiling."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from synthbench.backends.jax.mixers import attention, blockwise, fused_attention, head_convolution
+from synthbench.backends.jax.mixers.blockwise import Blocks, TileSizes, block_size
+from synthbench.backends.jax.mixers.terms import Bias, Features, Outer
+from synthbench.backends.jax.precision import full_precision
+from synthbench.backends.kernel_record import recording_kernels
+from synthbench.mixers.base import Array
+from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
+from synthbench.models.start_values import start_values
+
+SIZES = Sizes.of(d_model=4, heads=2, max_len=6)
+L = 5
+X = np.random.default_rng(0).standard_normal((3, L, 4))
+MASK = np.ones((3, L), dtype=bool)
+MASK[0, 0] = MASK[1, 3:] = MASK[2] = False
+
+
+@pytest.fixture(autouse=True)
+def wide() -> Iterator[None]:
+    with full_precision("float64"):
+        yield
+
+
+def start_of(variant: str) -> dict[str, Array]:
+    noise = np.random.default_rng(1)
+    return {
+        name: value + 0.3 * noise.standard_normal(value.shape)
+        for name, value in start_values(parse(variant).parameters(SIZES), seed=4).items()
+    }
+
+
+def both(
+    variant: str, p: dict[str, Array], mask: Array | None, causal: bool, dtype: Any
+) -> tuple[Array, Array]:
+    """The fused form's outputs, and those of the NumPy reference in float64."""
+    mixer: Any = parse(variant)
+    own = {name: value.astype(dtype) for name, value in p.items()}
+    x = X.astype(dtype)
+    given = {name: jnp.asarray(value) for name, value in own.items()}
+    got = fused_attention.fused(
+        mixer, given, jnp.asarray(x), None if mask is None else jnp.asarray(mask), causal
+    )
+    exact = {name: value.astype(np.float64) for name, value in own.items()}
+    want = mixer.reference(exact, x.astype(np.float64), SIZES, padding_mask=mask, causal=causal)
+    return np.asarray(got, np.float64), want
+
+
+@pytest.mark.parametrize("offset", [0, 40, 58, 62, 80, 95, 104, 1e4])
+def test_faint_weights_keep_their_digits(offset: float) -> None:
+    """A padded key outweighs the others by e^offset, which single precision loses from e^87."""
+    p = start_of("R")
+    p["random.logits"] *= 0.01
+    p["random.logits"][:, :, 0] += offset
+    got, want = both("R", p, MASK, False, np.float32)
+    np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-6)
+
+
+def test_the_spreads_of_all_terms_add_up() -> None:
+    """Two tables, each spread by less than the bound, together by more."""
+    p = start_of("(R+Fix)(mixing=sum)")
+    for name in ("random.logits", "fixed_random.logits"):
+        p[name] *= 0.01
+        p[name][:, :, 0] += 50
+    got, want = both("(R+Fix)(mixing=sum)", p, MASK, True, np.float32)
+    np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-6)
+
+
+@pytest.mark.parametrize("rank", [1, 3])
+def test_the_spread_of_a_pair_counts_both_signs(rank: int) -> None:
+    """Products from -49 to 49 are spread by 98, though none is above 60."""
+    variant = f"FR(rank={rank})"
+    p = start_of(variant)
+    p["factorized_random.left"][:] = 7 / rank**0.5
+    p["factorized_random.right"][:] = -7 / rank**0.5
+    p["factorized_random.right"][:, 0] *= -1
+    p["factorized_random.right"][:, 1:] *= np.linspace(0.99, 1, 5)[None, :, None]
+    got, want = both(variant, p, MASK, False, np.float32)
+    np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-6)
+
+
+def test_spread_is_an_upper_bound_that_is_reached() -> None:
+    table = np.zeros((1, 2, 6, 6))
+    table[0, 1, 2, 3], table[0, 1, 2, 1] = 7, -4
+    table[0, :, :, 5] = 1e6  # beyond the length
+    table[0, :, 5] = -1e6
+    spread = fused_attention.spread
+    assert float(spread(Bias(jnp.asarray(table), None), 5)) == 11
+    weight = jnp.asarray([1.0, 0.5]).reshape(1, 2, 1, 1)
+    assert float(spread(Bias(jnp.asarray(table), weight), 5)) == 5.5
+    query, key = np.zeros((1, 1, 5, 2)), np.zeros((1, 1, 5, 2))
+    query[0, 0, 1], key[0, 0, 2], key[0, 0, 3] = (3, 4), (6, 8), (-6, -8)
+    pair = Features(jnp.asarray(query), jnp.asarray(key))
+    assert float(spread(pair, 5)) == pytest.approx(2 * 5 * 10)
+
+
+@pytest.mark.parametrize("scale", [1e4, -1e4])
+@pytest.mark.parametrize("variant", ["V", "R", "FR", "FD", "D+R"])
+def test_wide_logits_keep_the_numbers_of_the_reference(variant: str, scale: float) -> None:
+    p = {name: value * (scale if "." in name else 1) for name, value in start_of(variant).items()}
+    for mask, causal in ((MASK, False), (MASK, True)):
+        got, want = both(variant, p, mask, causal, np.float64)
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-9)
+        assert not got[2].any()
+
+
+def test_weights_of_all_examples_are_made_once_unless_that_loses_digits() -> None:
+    p = start_of("R")
+    for mask, kernels in ((None, 1), (MASK, 2)):  # a cond traces both ways
+        with recording_kernels() as used:
+            both("R", p, mask, False, np.float64)
+        assert len(used) == kernels
+        assert next(iter(used)) == "one product per head, by blocks of queries"
+
+
+@pytest.mark.parametrize(
+    ("width", "causal"), [(1, False), (2, False), (2, True), (5, False), (5, True)]
+)
+def test_convolution_by_head_is_its_definition(
+    width: int, causal: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sums of shifts, banded products, and the gradients of both, in blocks of four outputs."""
+    monkeypatch.setattr(head_convolution, "BLOCK", 4)
+    H, c, length = 2, 3, 7
+    random = np.random.default_rng(width)
+    u, dy = random.standard_normal((2, 2, length, H * c))
+    before = width - 1 if causal else width // 2
+    for by_position in (False, True):
+        shape = (2, length, H, width) if by_position else (1, 1, H, width)
+        kernel = random.standard_normal(shape)
+        y, du, d_kernel = np.zeros_like(u), np.zeros_like(u), np.zeros_like(kernel)
+        for b, t, channel, j in np.ndindex(2, length, H * c, width):
+            s, h = t - before + j, channel // c
+            if 0 <= s < length:
+                place = (b, t, h, j) if by_position else (0, 0, h, j)
+                y[b, t, channel] += kernel[place] * u[b, s, channel]
+                du[b, s, channel] += kernel[place] * dy[b, t, channel]
+                d_kernel[place] += u[b, s, channel] * dy[b, t, channel]
+
+        for widest in (64, 0):
+            monkeypatch.setattr(head_convolution, "WIDEST_SHIFTED", widest)
+
+            @jax.jit
+            def run(u: jax.Array, kernel: jax.Array, dy: jax.Array) -> Any:
+                made, pull = jax.vjp(
+                    lambda u, kernel: head_convolution.convolve_heads(u, kernel, causal), u, kernel
+                )
+                return made, *pull(dy)
+
+            with recording_kernels() as used:
+                found = run(u, kernel, dy)
+            assert list(used) == ["shifted sums" if widest else "banded products"]
+            for got, want in zip(found, (y, du, d_kernel), strict=True):
+                np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
+
+
+def test_the_widest_shifted_kernel_is_inside() -> None:
+    for width, kernel in ((64, "shifted sums"), (65, "banded products")):
+        with recording_kernels() as used:
+            jax.eval_shape(
+                lambda u, k: head_convolution.convolve_heads(u, k, True),
+                jax.ShapeDtypeStruct((1, 3, 4), jnp.float32),
+                jax.ShapeDtypeStruct((1, 1, 2, width), jnp.float32),
+            )
+        assert list(used) == [kernel]
+
+
+def test_sizes_of_blocks() -> None:
+    tiles = TileSizes(logits=1000, queries=100, all_together_up_to=50)
+    assert blockwise.FEWEST_QUERIES == 32
+    assert block_size(7, tiles) == 7
+    assert block_size(50, tiles) == 50  # all together
+    assert block_size(20, tiles) == 20
+    assert block_size(64, tiles) == 32  # a divisor, though 50 are allowed
+    assert block_size(101, tiles) == 50  # a prime has none: the most that is allowed
+    few = TileSizes(logits=1000, queries=100, all_together_up_to=0)
+    assert block_size(10, few) == 10  # 100 queries of 10 keys
+    assert block_size(200, few) == 25  # at least FEWEST_QUERIES are allowed; 25 divides 200
+    assert block_size(31, few) == 31
+    capped = TileSizes(logits=10**9, queries=16, all_together_up_to=0)
+    assert block_size(64, capped) == 16
+    assert block_size(16, capped) == 16
+
+
+@pytest.mark.parametrize(
+    ("examples_apart", "heads_apart"), [(a, b) for a in (0, 1) for b in (0, 1)]
+)
+def test_the_loop_takes_every_query_once(examples_apart: bool, heads_apart: bool) -> None:
+    blocks = Blocks(3, 2, 7, 3, bool(examples_apart), bool(heads_apart), causal=False)
+    batch, heads, queries = blocks.counts
+    assert (batch, heads, queries) == (3 if examples_apart else 1, 2 if heads_apart else 1, 3)
+    taken = jnp.zeros((3, 2, 9, 1))
+    for n in range(batch * heads * queries):
+        place = blocks.place(jnp.asarray(n))
+        part = blocks.part_of(taken, place, True)
+        assert part.shape == (1 if examples_apart else 3, 1 if heads_apart else 2, 3, 1)
+        taken = blocks.add(taken, part * 0 + 1, place, True)
+        # What all examples share is never cut by example; the axis of keys is never cut.
+        assert blocks.part_of(jnp.zeros((1, 1, 9, 2)), place, False).shape == (1, 1, 9, 2)
+    assert (taken == 1).all()
+
+
+@pytest.mark.parametrize("keys_first", [False, True])
+def test_each_term_gives_its_logits_in_both_orders(keys_first: bool) -> None:
+    random = np.random.default_rng(0)
+    a, b = random.standard_normal((2, 2, 3, 2)), random.standard_normal((2, 2, 3, 4))
+    outer = np.stack([a[..., j // 4] * b[..., j % 4] for j in range(7)], axis=-1)
+    got = Outer(jnp.asarray(a), jnp.asarray(b)).logits(7, keys_first)
+    np.testing.assert_allclose(got, outer.swapaxes(2, 3) if keys_first else outer, rtol=1e-12)
+    query, key = random.standard_normal((2, 2, 3, 4)), random.standard_normal((1, 2, 7, 4))
+    pair = query @ key.swapaxes(2, 3)
+    got = Features(jnp.asarray(query), jnp.asarray(key)).logits(7, keys_first)
+    np.testing.assert_allclose(got, pair.swapaxes(2, 3) if keys_first else pair, rtol=1e-12)
+    weight = random.standard_normal((1, 2, 1, 1))
+    table = random.standard_normal((1, 2, 3, 9))
+    rows = (table * weight)[..., :7]
+    got = Bias(jnp.asarray(table), jnp.asarray(weight)).logits(7, keys_first)
+    np.testing.assert_allclose(got, rows.swapaxes(2, 3) if keys_first else rows, rtol=1e-12)
+
+
+def test_what_cudnn_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its one call, here by XLA: heads third, one width of a multiple of 8, scale 1."""
+    made: list[dict[str, Any]] = []
+    own = jax.nn.dot_product_attention
+
+    def called(query: Any, key: Any, value: Any, **options: Any) -> Any:
+        assert query.shape == key.shape == value.shape == (3, L, 2, 8)
+        made.append(options)
+        return own(query, key, value, **options | {"implementation": "xla"})
+
+    monkeypatch.setattr(jax.nn, "dot_product_attention", called)
+    monkeypatch.setattr(fused_attention, "cudnn_can", lambda *args: True)
+    for causal in (False, True):
+        got, want = both("FR(rank=3)+V", start_of("FR(rank=3)+V"), None, causal, np.float64)
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # softmax in float32
+    assert [options["implementation"] for options in made] == ["cudnn", "cudnn"]
+    assert [options["is_causal"] for options in made] == [False, True]
+
+
+def test_when_cudnn_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def can(
+        features: int = 64, width: int = 64, dtype: Any = jnp.bfloat16, mask: Any = None,
+        more: bool = False,
+    ) -> bool:  # fmt: skip
+        pair = Features(jnp.zeros((1, 1, 1, features)), jnp.zeros((1, 1, 1, features)))
+        terms: tuple[Any, ...] = (pair, Bias(jnp.zeros((1, 1, 1, 1)), None)) if more else (pair,)
+        return fused_attention.cudnn_can(terms, jnp.zeros((1, 1, 1, width), dtype), mask)
+
+    assert not can()  # a CPU
+    monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")
+    assert can() and can(dtype=jnp.float16) and can(features=128) and can(121, 1) and can(1, 128)
+    assert not can(dtype=jnp.float32)
+    assert not can(features=129) and not can(width=129)
+    assert not can(mask=jnp.ones((1, 1), bool))
+    assert not can(more=True)
+
+
+def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_attention, "PLAIN_UP_TO", {"conv": 9})
+    monkeypatch.setattr(fused_attention, "PLAIN_TRAINED_ALONE_UP_TO", {"dot_product": 5})
+
+    def chosen(variant: str, length: int) -> tuple[bool, bool]:
+        mixer: Any = parse(variant)
+        return (
+            fused_attention.plain_is_faster(mixer, length),
+            fused_attention.plain_is_faster_trained(mixer, length),
+        )
+
+    assert chosen("conv", 9) == (True, False) and chosen("conv", 10) == (False, False)
+    assert chosen("V+conv", 9) == (True, False)
+    assert chosen("V", 5) == (False, True) and chosen("V", 6) == (False, False)
+    assert chosen("R+V", 5) == (False, False)
+    monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")
+    assert chosen("conv", 1) == chosen("V", 1) == (False, False)
+
+
+def test_a_train_step_of_a_short_v_is_the_reference_form() -> None:
+    mixer: Any = parse("V")
+    p = {name: jnp.asarray(value) for name, value in start_of("V").items()}
+    run = lambda p: attention.fused(mixer, p, jnp.asarray(X), None, True).sum()  # noqa: E731
+    with recording_kernels() as used:
+        jax.eval_shape(run, p)
+    assert list(used) == ["blocks of queries"]
+    with recording_kernels() as used:
+        jax.eval_shape(jax.grad(run), p)
+    assert "reference form" in used

@@ -1,0 +1,66 @@
+"""Which changes of a suite keep a run from being continued."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthbench.errors import ResultsError
+from synthbench.record import RunInfo
+from synthbench.run.progress import Silent
+from synthbench.run.resume import changed_settings, continue_run, require_own
+from synthbench.store import create_run, read_info
+from tests.test_runner import plan
+
+
+def begun(folder: Path, **settings: Any) -> Path:
+    """A run of `plan("V", "R")` without records, with some of its settings replaced."""
+    content = plan("V", "R").settings.model_dump(mode="json")
+    for name, value in settings.items():
+        content["measure"][name] = value
+    info = RunInfo(suite="mine", settings=content, device="cpu", started="2026-01-01T00:00:00")
+    create_run(folder / "run", info)
+    return folder / "run"
+
+
+def test_the_same_settings_are_not_a_change(tmp_path: Path) -> None:
+    require_own(plan("V", "R"), begun(tmp_path))
+    require_own(plan("V", "R"), tmp_path / "nothing")
+
+
+def test_force_may_be_added(tmp_path: Path) -> None:
+    require_own(plan("V", "R"), begun(tmp_path, force=True))
+
+
+def test_a_setting_that_is_newer_than_the_run_is_not_a_change() -> None:
+    settings = plan("V", "R").settings
+    content = settings.model_dump(mode="json")
+    del content["margin"], content["measure"]["precision"]
+    assert changed_settings(content, settings) == {}
+    content["measure"]["gone"] = 3  # of a version whose settings cannot be read any more
+    assert changed_settings(content, settings).keys() == {
+        "margin", "measure.precision", "measure.gone",
+    } - {"measure.precision"}  # whose default is no value  # fmt: skip
+
+
+def test_changed_settings_are_refused_with_their_keys(tmp_path: Path) -> None:
+    run_dir = begun(tmp_path, rounds=3, min_samples=5)
+    with pytest.raises(ResultsError) as caught:
+        require_own(plan("V", "R", "FR"), run_dir)
+    message = str(caught.value)
+    assert "axes.variant was ['V', 'R'] and is ['V', 'R', 'FR']" in message
+    assert "measure.rounds was 3 and is 1; measure.min_samples was 5 and is 3." in message
+    assert "--allow-changed" in message
+    assert "\n" not in message
+    require_own(plan("V", "R", "FR"), run_dir, allow_changed=True)
+
+
+def test_changes_that_are_allowed_are_recorded(tmp_path: Path) -> None:
+    run_dir = begun(tmp_path, rounds=3)
+    assert continue_run(plan("V", "R"), run_dir, Silent()) == []
+    info = read_info(run_dir)
+    assert info.settings["measure"]["rounds"] == 1
+    assert info.resumed[0]["changed"] == ["measure.rounds"]
+    assert info.resumed[0]["settings_before"]["measure"]["rounds"] == 3

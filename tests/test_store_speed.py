@@ -1,0 +1,79 @@
+"""Reading a run and making its tables takes work in proportion to its records."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from benchmarks.store_speed import write_run
+from synthbench.analysis import intervals
+from synthbench.analysis.intervals import RESAMPLES, median_interval
+from synthbench.report.tables.catalog import make_tables
+from synthbench.store import read_run
+
+PACKAGE = str(Path(intervals.__file__).parents[1])
+
+
+def lines_executed(work: Callable[[], object]) -> Counter[tuple[str, int]]:
+    """How often each line of this package runs; each turn of a loop counts, also on one line."""
+    count = Counter[tuple[str, int]]()
+
+    def trace(frame: FrameType, event: str, argument: Any) -> Any:
+        file = frame.f_code.co_filename
+        if not file.startswith(PACKAGE):
+            return None
+        if event == "line":
+            count[file, frame.f_lineno] += 1
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def is_small(cell: dict[str, Any]) -> bool:
+    return cell["variant"] in ("V", "R") and cell["seq_len"] <= 512
+
+
+def test_four_times_the_records_take_four_times_the_work(tmp_path: Path) -> None:
+    few = read_run(write_run(tmp_path / "few", 150, is_small))
+    many = read_run(write_run(tmp_path / "many", 600, is_small))
+    assert (len(few.records), len(many.records)) == (150, 600)
+    before, after = (lines_executed(partial(make_tables, run)) for run in (few, many))
+    assert sum(before.values()) > 10_000
+    growth = {line: after[line] / count for line, count in before.items() if count >= 50}
+    assert {line: times for line, times in growth.items() if times > 5} == {}
+
+
+def test_a_record_is_validated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slower second reading is only for lines that are damaged."""
+    slow: list[int] = []
+    monkeypatch.setattr(
+        "synthbench.store._explained_record_of", lambda line, number, path: slow.append(number)
+    )
+    assert len(read_run(write_run(tmp_path / "run", 20)).records) == 20
+    assert slow == []
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 10, 61, 62, 1000])
+def test_the_interval_is_that_of_all_resampled_medians(n: int) -> None:
+    samples = np.round(np.random.default_rng(n).lognormal(size=n), 2)
+    drawn = intervals._drawn_ranks(n, 0)
+    assert drawn.times.sum() == RESAMPLES
+    ordered = np.sort(samples)
+    medians = np.repeat((ordered[drawn.lower] + ordered[drawn.upper]) / 2, drawn.times)
+    median = float(np.median(samples))
+    low, high = np.quantile(medians, [0.025, 0.975])
+    assert median_interval(samples.tolist()) == (median, min(low, median), max(high, median))

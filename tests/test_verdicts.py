@@ -1,0 +1,394 @@
+"""Verdicts, corrections, the noise floor and moderated variances: exact, from first principles."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+from scipy import optimize, special, stats
+
+from synthbench.analysis.comparison import (
+    MOST_ROUNDS,
+    Comparison,
+    Estimate,
+    Judgement,
+    estimate,
+    further_rounds,
+    judge,
+)
+from synthbench.analysis.moderated_variance import SMALLEST, prior_variance, trigamma_inverse
+from synthbench.analysis.multiple_testing import holm, holm_factors
+from synthbench.analysis.noise_floor import noise_floor
+
+NORMAL = 1.959963984540054  # the 97.5% quantile of the normal distribution
+
+
+def with_interval(low: float, high: float) -> Comparison:
+    """Three rounds whose 95% interval has these ends: m - s, m, m + s have the deviation s."""
+    middle, half = math.log(low * high) / 2, math.log(high / low) / 2
+    spread = half * math.sqrt(3) / stats.t.ppf(0.975, 2)
+    return Comparison((middle - spread, middle, middle + spread), 0.0)
+
+
+def verdict(low: float, high: float, margin: float = 1.03) -> str:
+    (one,) = judge([with_interval(low, high)], margin)
+    assert one.estimate.interval() == pytest.approx((low, high))
+    return one.verdict
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.99, 1.01, "same"),
+        (0.99, 1.029, "same"),
+        (0.99, 1.031, "undecided"),
+        (0.99, 1.30, "undecided"),
+        (0.80, 1.01, "undecided"),
+        (0.98, 1.031, "undecided"),
+        (0.971, 1.01, "same"),  # 1 / 1.03 is 0.97087
+        (0.9708, 1.01, "undecided"),
+        (0.90, 1.10, "undecided"),
+        (1.01, 1.02, "same"),  # significant, and smaller than the margin
+        (1.031, 1.05, "faster"),
+        (0.95, 0.97, "slower"),
+        (1.0295, 1.0308, "faster"),  # the ratio is above 1.03, its logarithm below 0.03
+        (1.005, 1.12, "faster"),  # the ratio is 1.061
+        (1.005, 1.05, "undecided"),  # the ratio is 1.027
+    ],
+)
+def test_the_verdict_follows_from_both_ends_of_the_interval(
+    low: float, high: float, expected: str
+) -> None:
+    assert verdict(low, high) == expected
+
+
+@given(
+    log_ratio=st.floats(-0.2, 0.2),
+    width=st.floats(1e-4, 0.3),
+    margin=st.floats(1.005, 1.2),
+)
+@settings(max_examples=50)
+def test_a_verdict_of_the_swapped_pair_is_the_mirrored_verdict(
+    log_ratio: float, width: float, margin: float
+) -> None:
+    size, limit = abs(log_ratio), math.log(margin)
+    near = min(abs(size - width), abs(size + width - limit), abs(size - limit))
+    assume(near > 1e-6)  # no rounding error decides
+    low, high = math.exp(log_ratio - width), math.exp(log_ratio + width)
+    mirrored = {"faster": "slower", "slower": "faster"}
+    there = judge([with_interval(low, high)], margin)[0].verdict
+    back = judge([with_interval(1 / high, 1 / low)], margin)[0].verdict
+    assert back == mirrored.get(there, there)
+    if size < limit:
+        assert (there == "same") == (size + width < limit)
+    else:
+        assert (there in ("faster", "slower")) == (size > width)
+
+
+def test_a_true_difference_at_the_margin_is_called_same_in_at_most_1_of_40() -> None:
+    """Two one-sided tests at 2.5%: 400 comparisons whose true ratio is the margin."""
+    rng = np.random.default_rng(11)
+    drawn = rng.normal(math.log(1.03), 0.003, (400, 5))
+    found = [one.verdict for one in judge([Comparison(tuple(row), 0.0) for row in drawn], 1.03)]
+    assert found.count("same") <= 10 + 6  # and two standard deviations
+
+
+def test_the_confidence_decides_on_verdict_and_interval() -> None:
+    """The p value of this comparison is 0.1."""
+    spread = math.sqrt(3) / stats.t.ppf(0.95, 2)
+    one = Comparison((1 - spread, 1.0, 1 + spread), 0.0)
+    (found,) = judge([one], 1.03)
+    assert found.p == pytest.approx(0.1)
+    assert found.verdict == "undecided"
+    assert judge([one], 1.03, confidence=0.89)[0].verdict == "faster"
+    assert judge([one], 1.03, confidence=0.91)[0].verdict == "undecided"
+    narrow = with_interval(0.99, 1.035)
+    assert judge([narrow], 1.03)[0].verdict == "undecided"
+    assert judge([narrow], 1.03, confidence=0.8)[0].verdict == "same"
+
+
+def test_a_p_value_is_the_two_sided_t_test_against_zero() -> None:
+    rounds = (0.03, -0.01, 0.04, 0.02)
+    (one,) = estimate([Comparison(rounds, 0.0)])
+    expected = stats.ttest_1samp(rounds, 0)
+    assert one.p_value == pytest.approx(expected.pvalue)
+    assert one.interval() == pytest.approx(
+        tuple(math.exp(end) for end in expected.confidence_interval(0.95))
+    )
+    assert one.interval(0.5) == pytest.approx(
+        tuple(math.exp(end) for end in expected.confidence_interval(0.5))
+    )
+    assert one.ratio == pytest.approx(math.exp(0.02))
+    assert (one.rounds, one.degrees) == (4, 3)
+    assert Estimate(0.02, 0.01, math.inf, 4).p_value == pytest.approx(
+        2 * stats.norm.sf(2), rel=1e-4
+    )
+    assert Estimate(-0.02, 0.01, 3, 4).p_value == pytest.approx(2 * stats.t.sf(2, 3))
+
+
+def test_verdicts_use_the_corrected_p_value() -> None:
+    """Alone it is significant; as one of two that are not moderated, it is not."""
+    near = Comparison((0.10, 0.14, 0.20, 0.05), 0.0)
+    (alone,) = judge([near], 1.03)
+    assert alone.p is not None and 0.025 < alone.p < 0.05
+    assert alone.verdict == "faster"
+    for table in ([near, near], [near, near][::-1]):
+        assert [one.verdict for one in judge(table, 1.03)] == ["undecided"] * 2
+        assert [one.p for one in judge(table, 1.03)] == pytest.approx([2 * alone.p] * 2)
+
+
+TABLE = [
+    Comparison((0.20,), 0.01),
+    Comparison((0.10, 0.14, 0.20, 0.05), 0.01),
+    Comparison((0.5, 0.52), 0.02),
+    Comparison((0.001, -0.002, 0.001), 0.0),
+    Comparison((-0.3, -0.29, -0.31, -0.28), 0.0),
+    Comparison((-0.1, 0.2, 0.1), 0.3),
+]
+
+
+@given(order=st.permutations(range(len(TABLE))))
+@settings(max_examples=20)
+def test_the_order_of_comparisons_changes_nothing(order: list[int]) -> None:
+    expected = judge(TABLE, 1.03)
+    for position, one in zip(order, judge([TABLE[i] for i in order], 1.03), strict=True):
+        assert one.verdict == expected[position].verdict
+        assert one.further == expected[position].further
+        assert one.p == (None if position == 0 else pytest.approx(expected[position].p))
+        assert one.estimate.error == pytest.approx(expected[position].estimate.error)
+
+
+def test_one_round_is_neither_tested_nor_counted() -> None:
+    single, several = judge(TABLE[:1] + TABLE[4:5], 1.03)
+    assert single == Judgement(Estimate(0.20, 0.01, math.inf, 1), "one round")
+    assert single.estimate.interval() == pytest.approx(
+        (math.exp(0.20 - NORMAL * 0.01), math.exp(0.20 + NORMAL * 0.01))
+    )
+    assert several == judge(TABLE[4:5], 1.03)[0]
+
+
+# --- how many more rounds ----------------------------------------------------------------------
+
+
+def rounds_needed(
+    room: float, spread: float, rounds: int, degrees: float, level: float
+) -> int | None:
+    """The first number of further rounds whose interval is narrower than `room`."""
+    for more in range(1, 51):
+        half = stats.t.ppf(1 - level / 2, degrees + more) * spread / math.sqrt(rounds + more)
+        if half < room:
+            return more
+    return None
+
+
+def test_the_forecast_is_made_at_the_corrected_level() -> None:
+    """Of two comparisons, the smaller p value is tested at 2.5%, the other one at 5%."""
+    first, second = (0.02, 0.14, 0.20, 0.05), (-0.06, 0.30, 0.28, 0.02)
+    found = judge([Comparison(first, 0.0), Comparison(second, 0.0)], 1.03)
+    assert [one.verdict for one in found] == ["undecided"] * 2
+    assert found[0].p is not None and found[1].p is not None
+    assert found[0].p < found[1].p
+    for one, rounds, level in zip(found, (first, second), (0.025, 0.05), strict=True):
+        spread = float(np.std(rounds, ddof=1))
+        expected = rounds_needed(float(np.mean(rounds)), spread, 4, 3, level)
+        assert one.further == expected
+        assert expected is not None
+        other = rounds_needed(float(np.mean(rounds)), spread, 4, 3, 0.075 - level)
+        assert other != expected  # the test can tell the levels apart
+
+
+def test_within_the_margin_the_forecast_is_for_same_at_the_plain_level() -> None:
+    near_one = (0.025, -0.005, 0.04, -0.02)  # of the smaller p value, so that its factor is 2
+    found, other = judge([Comparison(near_one, 0.0), Comparison((0.3, -0.3), 0.0)], 1.03)
+    assert found.verdict == "undecided"
+    assert found.estimate.p_value < other.estimate.p_value
+    room, spread = math.log(1.03) - 0.01, float(np.std(near_one, ddof=1))
+    assert found.further == rounds_needed(room, spread, 4, 3, 0.05)
+    assert found.further != rounds_needed(room, spread, 4, 3, 0.025)
+
+
+@pytest.mark.parametrize(("alpha", "alpha_same"), [(0.05, 0.2), (0.01, 0.05)])
+@pytest.mark.parametrize("log_ratio", [0.01, -0.01, 0.05, -0.05])
+@pytest.mark.parametrize("degrees", [2.0, 7.5, math.inf])
+def test_the_forecast_counts_rounds_and_degrees(
+    alpha: float, alpha_same: float, log_ratio: float, degrees: float
+) -> None:
+    seen = Estimate(log_ratio, error=0.02, degrees=degrees, rounds=3)
+    size = abs(log_ratio)
+    room, level = (size, alpha) if size > 0.03 else (0.03 - size, alpha_same)
+    expected = rounds_needed(room, 0.02 * math.sqrt(3), 3, degrees, level)
+    assert further_rounds(seen, 0.03, alpha, alpha_same) == expected
+
+
+def test_the_forecast_ends_after_fifty_rounds() -> None:
+    """A spread of 1 per round, 4 rounds: enough once sqrt(4 + n) exceeds 1.96 / room."""
+
+    def needed(total: float) -> int | None:
+        seen = Estimate(NORMAL / math.sqrt(total), error=0.5, degrees=math.inf, rounds=4)
+        return further_rounds(seen, 0.0, 0.05, 0.05)
+
+    assert MOST_ROUNDS == 50
+    assert (needed(1), needed(4.5), needed(5.5)) == (1, 1, 2)
+    assert (needed(52.5), needed(53.5), needed(54.5)) == (49, 50, None)
+
+
+# --- Holm --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.floats(1e-6, 1), min_size=1, max_size=6))
+@settings(max_examples=50)
+def test_holm_is_the_closed_bonferroni_procedure(p_values: list[float]) -> None:
+    """Corrected p: the largest, over the subsets that contain it, of the subset's smallest * size.
+
+    For a hypothesis, the worst subset of each size has it and the largest other p values.
+    """
+    for p, corrected in zip(p_values, holm(p_values), strict=True):
+        others = sorted(p_values)
+        others.remove(p)
+        worst = [
+            min([p, *others[len(others) - size + 1 :]]) * size
+            for size in range(1, len(p_values) + 1)
+        ]
+        assert corrected == pytest.approx(min(max(worst), 1))
+
+
+def test_holms_factors_count_down_from_the_smallest() -> None:
+    assert holm_factors([0.3, 0.01, 0.2]) == [1, 3, 2]
+    assert holm_factors([0.2, 0.2, 0.1]) == [2, 1, 3]  # equal ones in their order
+    assert holm_factors([]) == []
+
+
+# --- noise floor -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("groups", "rank"),
+    [(1, 1), (18, 18), (19, 19), (20, 20), (24, 24), (30, 30), (38, 38), (39, 38), (40, 39),
+     (41, 40), (58, 57), (59, 57), (79, 76), (99, 95), (100, 96)],
+)  # fmt: skip
+def test_the_noise_floor_is_the_smallest_rank_that_covers_enough(groups: int, rank: int) -> None:
+    found = noise_floor([(-1) ** i * i / 1000 for i in range(1, groups + 1)])
+    assert found is not None
+    assert found.ratio == pytest.approx(math.exp(rank / 1000))
+    assert found.coverage == pytest.approx(rank / (groups + 1))
+    assert found.groups == groups
+
+
+def test_no_rounding_error_moves_the_rank() -> None:
+    for groups in range(1, 400):
+        found = noise_floor([i / 1000 for i in range(1, groups + 1)])
+        exact = min(math.ceil(Fraction(95, 100) * (groups + 1)), groups)
+        assert found is not None
+        assert found.coverage == pytest.approx(exact / (groups + 1)), groups
+
+
+@given(
+    sizes=st.lists(st.floats(0, 1), min_size=1, max_size=60),
+    share=st.sampled_from([0.5, 0.8, 0.95]),
+)
+@settings(max_examples=50)
+def test_the_noise_floor_ignores_order_and_sign(sizes: list[float], share: float) -> None:
+    found = noise_floor(sizes, share)
+    shuffled = [size if i % 2 else -size for i, size in enumerate(sorted(sizes, reverse=True))]
+    assert noise_floor(shuffled, share) == found
+    assert found is not None
+    rank = round(found.coverage * (len(sizes) + 1))
+    assert sum(math.exp(size) <= found.ratio for size in sizes) >= rank
+    assert rank == len(sizes) or found.coverage >= share
+    assert rank == 1 or (rank - 1) / (len(sizes) + 1) < share
+
+
+# --- moderated variances -----------------------------------------------------------------------
+
+
+def smyth(variances: list[float], degrees: list[int]) -> tuple[float, float]:
+    """Section 6.2 of Smyth 2004, with a root finder instead of Newton's method."""
+    s2, d = np.array(variances), np.array(degrees)
+    e = np.log(s2) - special.digamma(d / 2) + np.log(d / 2)
+    target = np.mean((e - e.mean()) ** 2 * len(e) / (len(e) - 1) - special.polygamma(1, d / 2))
+    half = optimize.brentq(lambda x: special.polygamma(1, x) - target, 1e-3, 1e6)
+    return float(np.exp(e.mean() + special.digamma(half) - np.log(half))), float(2 * half)
+
+
+@pytest.mark.parametrize(
+    ("variances", "degrees"),
+    [
+        ([1.0, 30.0, 0.01, 5.0], [2, 2, 2, 2]),
+        ([1.0, 30.0, 0.01, 5.0], [1, 2, 4, 9]),
+        ([2e-6, 9e-4, 1e-5], [4, 3, 8]),
+    ],
+)
+def test_the_prior_is_the_one_of_smyths_formulas(
+    variances: list[float], degrees: list[int]
+) -> None:
+    assert prior_variance(variances, degrees) == pytest.approx(smyth(variances, degrees))
+    scaled = prior_variance([1e-4 * v for v in variances], degrees)
+    assert scaled == pytest.approx((1e-4 * smyth(variances, degrees)[0],
+                                    smyth(variances, degrees)[1]))  # fmt: skip
+
+
+def test_equal_groups_have_their_weighted_mean_as_prior() -> None:
+    variance, degrees = prior_variance([1.0, 1.2, 0.9], [1, 2, 9])
+    assert degrees == math.inf
+    assert variance == pytest.approx((1.0 + 2 * 1.2 + 9 * 0.9) / 12)
+
+
+def test_groups_without_spread_are_left_out_and_tiny_ones_raised() -> None:
+    assert prior_variance([1.0, 2.0, 0.0, 0.0], [2, 2, 2, 2]) == (0, 0)
+    spread = ([1.0, 30.0, 0.01], [2, 3, 4])
+    with_zeros = prior_variance([0.0, 1.0, 0.0, 30.0, 0.01], [7, 2, 7, 3, 4])
+    assert with_zeros == pytest.approx(smyth(*spread))
+    tiny = prior_variance([1.0, 30.0, 1e-30], [2, 3, 4])
+    assert tiny == pytest.approx(smyth([1.0, 30.0, SMALLEST * 1.0], [2, 3, 4]))
+    assert SMALLEST == 1e-5
+
+
+@given(st.floats(1e-4, 1e4))
+@settings(max_examples=50)
+def test_trigamma_is_inverted(value: float) -> None:
+    assert special.polygamma(1, trigamma_inverse(value)) == pytest.approx(value, rel=1e-8)
+
+
+def test_a_variance_is_shrunk_by_the_degrees_of_prior_and_sample() -> None:
+    rounds = [(0.0, 2.0, 1.0), (0.0, 0.1, 0.05), (0.3, 0.303, 0.3), (5.0, 5.5, 5.1)]
+    variances = [float(np.var(r, ddof=1)) for r in rounds]
+    prior, prior_degrees = smyth(variances, [2] * 4)
+    assert prior_degrees < 6  # below the cap of 8 - 2
+    found = estimate([Comparison(one, 0.0) for one in rounds])
+    for variance, one in zip(variances, found, strict=True):
+        expected = (prior_degrees * prior + 2 * variance) / (prior_degrees + 2)
+        assert one.error == pytest.approx(math.sqrt(expected / 3))
+        assert one.degrees == pytest.approx(prior_degrees + 2)
+
+
+def test_degrees_of_freedom_are_at_most_those_of_all_rounds() -> None:
+    """Spreads that agree by chance: the common variance has the degrees of all groups together."""
+    alike = [Comparison((c, c + 1, c + 2, c + 0.5)[:n], 0.0) for c, n in ((0, 3), (7, 4), (9, 3))]
+    single = Comparison((1.0,), 0.2)
+    for table in (alike, [single, *alike]):
+        several = estimate(table)[-3:]
+        assert [one.degrees for one in several] == [2 + 3 + 2] * 3
+        variances = [1.0, float(np.var([0, 1, 2, 0.5], ddof=1)), 1.0]
+        common = (2 * variances[0] + 3 * variances[1] + 2 * variances[2]) / 7
+        for one, rounds in zip(several, (3, 4, 3), strict=True):
+            assert one.error == pytest.approx(math.sqrt(common / rounds))
+
+
+def test_two_comparisons_keep_their_own_spread() -> None:
+    first, second = estimate([Comparison((0.0, 0.1), 0.0), Comparison((0.0, 1.0, 2.0), 0.0)])
+    assert (first.degrees, second.degrees) == (1, 2)
+    assert first.error == pytest.approx(0.05)
+    assert second.error == pytest.approx(1 / math.sqrt(3))
+
+
+def test_no_error_is_below_the_noise_within_a_round() -> None:
+    quiet = [Comparison((c, c + 1e-6, c - 1e-6), w) for c, w in ((0, 0.3), (1, 0.2), (2, 0.0))]
+    errors = [one.error for one in estimate(quiet)]
+    assert errors[:2] == pytest.approx([0.3 / math.sqrt(3), 0.2 / math.sqrt(3)])
+    assert errors[2] == pytest.approx(1e-6 / math.sqrt(3))
+    loud = estimate([Comparison((0.0, 1.0), 0.3)])[0]
+    assert loud.error == pytest.approx(0.5)
