@@ -18,6 +18,7 @@ from synthbench.cli.plot import plot
 from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
+from synthbench.cli.tune import tune
 from synthbench.cli.verify import verify
 from synthbench.errors import NotationError, SynthbenchError, quote
 
@@ -38,6 +39,7 @@ app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
 app.command()(verify)
+app.command()(tune)
 app.command()(export)
 
 

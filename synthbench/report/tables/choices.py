@@ -21,8 +21,15 @@ def choices(grid: Grid, context: Context) -> Table | None:
     """One row per choice; None for a run that chose none."""
     if not context.choices:
         return None
-    order = {variant: place for place, variant in enumerate(grid.variant_order)}
-    made = sorted(context.choices, key=lambda choice: _place(choice, order))
+    return choice_table(context.choices, grid.variant_order, context.shared)
+
+
+def choice_table(
+    made: Sequence[KernelChoice], variants: Sequence[str], shared: tuple[str, ...]
+) -> Table:
+    """The table of some choices, in the order of these variants."""
+    order = {variant: place for place, variant in enumerate(variants)}
+    made = sorted(made, key=lambda choice: _place(choice, order))
     fields = [name for name in SOMETIMES if len({c.cell.flat()[name] for c in made}) > 1]
     columns = [Column("L" if name == "seq_len" else name, is_key=True) for name in ALWAYS]
     columns += [Column(name, is_key=True) for name in fields]
@@ -40,9 +47,7 @@ def choices(grid: Grid, context: Context) -> Table | None:
         "`unmeasured`: the kernel that is used where nothing was measured; it is kept unless "
         "another is faster with its whole interval."
     )
-    return Table(
-        "choices", "Kernels chosen for this run", note, context.shared, tuple(columns), rows
-    )
+    return Table("choices", "Kernels chosen by their times", note, shared, tuple(columns), rows)
 
 
 def _place(choice: KernelChoice, order: dict[str, int]) -> tuple[object, ...]:

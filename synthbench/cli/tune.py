@@ -1,0 +1,83 @@
+"""`synthbench tune`: measure which kernels are the fastest here, for later runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from synthbench.cli.options import (
+    FRAMEWORKS_ADVICE,
+    FrameworkOption,
+    Plugin,
+    split_lengths,
+    split_list,
+)
+from synthbench.cli.output import console, say
+from synthbench.errors import FrameworkMissingError, UnsupportedError
+
+
+def tune(
+    context: typer.Context,
+    suite: Annotated[
+        str,
+        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
+    ] = "seq_scaling",
+    device: Annotated[
+        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
+    ] = "auto",
+    framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
+    variants: Annotated[
+        list[str],
+        typer.Option(
+            "--variants",
+            metavar='"V,FR(rank=32)+V"',
+            help="These variants in place of the suite's, by comma. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    seq_len: Annotated[
+        list[str],
+        typer.Option(
+            "--seq-len",
+            metavar="512,1024",
+            help="These lengths in place of the suite's, by comma. Repeatable.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    minutes: Annotated[
+        float, typer.Option("--minutes", min=0.1, max=1e4, help="How long it may take.")
+    ] = 30.0,
+    plugin: Plugin = [],  # noqa: B006
+) -> None:
+    """Time the kernels of each form at a suite's shapes, and keep the fastest for later runs.
+
+    A run does the same, within the seconds of its suite, for shapes that have no choice yet.
+    """
+    from synthbench.report.tables.choices import choice_table
+    from synthbench.report.text.terminal import print_tables
+    from synthbench.run.devices import resolve_device
+    from synthbench.run.extensions import has_installed_extensions, ignoring_installed_extensions
+    from synthbench.run.planning import plan_in_child, plan_suite
+    from synthbench.run.progress import make_observer
+    from synthbench.run.tune import tune_plan
+    from synthbench.suites.plan import FRAMEWORKS
+    from synthbench.suites.suite import load_suite
+
+    context.with_resource(ignoring_installed_extensions())
+    frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
+    selection = (split_list(variants) or None, split_lengths(seq_len) or None)
+    where = resolve_device(device, frameworks or FRAMEWORKS)
+    loaded = load_suite(suite)
+    if plugin or has_installed_extensions():
+        plan = plan_in_child(loaded, where, frameworks, *selection, plugins=plugin)
+    else:
+        plan = plan_suite(loaded, where, frameworks, *selection)
+    if not plan.cells:
+        raise UnsupportedError(f"no cell of suite {plan.suite} can be run, so nothing is measured")
+    tuned = tune_plan(plan, 60 * minutes, plugin, make_observer())
+    if not tuned.choices and tuned.missing:
+        raise FrameworkMissingError("\n".join(tuned.missing.values()))
+    table = choice_table(tuned.choices, list(plan.settings.axes.variant), ())
+    print_tables(console(), [table])
+    say(f"\n{len(tuned.choices)} choices are kept in {tuned.file}")

@@ -1,0 +1,39 @@
+"""Choose the kernels for a plan anew, and keep them for later runs on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from synthbench.measure.kernel_cache import cache_file, store_choices
+from synthbench.record import KernelChoice
+from synthbench.run.cell_runner import CellRunner
+from synthbench.run.kernel_choices import choose_kernels
+from synthbench.run.progress import Observer
+from synthbench.suites.plan import Plan
+
+
+@dataclass
+class Tuned:
+    """The choices that were made, where they are kept, and the frameworks that are missing."""
+
+    choices: list[KernelChoice] = field(default_factory=list)
+    file: str = ""
+    missing: dict[str, str] = field(default_factory=dict)
+
+
+def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Observer) -> Tuned:
+    """Time the kernels for the shapes of a plan within some seconds; older choices are replaced."""
+    runner = CellRunner(plan.settings.measure, plan.device, plugins, observer)
+    tuned = Tuned()
+    try:
+        runner.start(plan.frameworks)
+        tuned.missing = dict(runner.missing)
+        tuned.choices = choose_kernels(runner.hosts, plan.cells, [], seconds, observer)
+        file = cache_file(runner.environment())
+        store_choices(file, tuned.choices)
+        tuned.file = str(file)
+    finally:
+        runner.stop()
+        observer.finished()
+    return tuned
