@@ -110,9 +110,12 @@ def call(
     It may use MOST_MEMORY.
     """
     command = start(arguments, folder, streams, environment=environment, prepare=_limit_memory)
-    code = command.wait(seconds)
-    if code is None:
-        command.kill()
+    code = None
+    try:
+        code = command.wait(seconds)
+    finally:
+        if code is None:  # out of time, or this process is being ended
+            command.kill()
     loaded = streams / LOADED
     names = tuple(loaded.read_text().split()) if loaded.exists() else ()
     return Ended(code, command.text("out"), command.text("err"), names)
