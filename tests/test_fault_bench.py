@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -190,7 +191,7 @@ def test_how_a_run_ends_is_judged() -> None:
 
 
 def test_a_process_that_is_left_behind_is_found_and_ended() -> None:
-    token = "tests-left-behind"
+    token = f"tests-left-behind-{os.getpid()}"
     process = subprocess.Popen(["sleep", "300"], env={MARKER: token})
     try:
         (found,) = left_behind(token, seconds=0.1)

@@ -145,6 +145,7 @@ def start(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of NumPy's BLAS are idle
+        warnings.simplefilter("ignore", RuntimeWarning)  # so are JAX's, where tests have loaded it
         pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
