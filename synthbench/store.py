@@ -278,7 +278,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 def _content_if_any(path: Path) -> bytes:
     with _explained("read", path):
-        exists = path.exists()
+        exists = os.path.lexists(path)  # a link to nowhere is damage, not an empty run
     return _content(path) if exists else b""
 
 

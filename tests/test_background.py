@@ -41,9 +41,16 @@ class Process:
         assert seconds == LOOK_SECONDS
         self.now += seconds
 
-    def require_idle(self, cores: int = 2, environment: Mapping[str, str] = {}) -> float:
+    def require_idle(
+        self, cores: int = 2, environment: Mapping[str, str] = {}, step_seconds: float = 0.0
+    ) -> float:
         return require_idle(
-            self.read, cores=cores, wait=self.wait, clock=lambda: self.now, environment=environment
+            step_seconds,
+            self.read,
+            cores=cores,
+            wait=self.wait,
+            clock=lambda: self.now,
+            environment=environment,
         )
 
 
@@ -51,6 +58,14 @@ def test_an_idle_process_is_looked_at_three_times() -> None:
     process = Process([])
     assert process.require_idle() == 0.0
     assert process.looks == 3
+
+
+def test_memory_may_be_freed_for_a_fifth_of_a_step() -> None:
+    assert Process([(0.01, 1)] * 9).require_idle(step_seconds=0.5) < 0.1
+    with pytest.raises(ImplausibleError, match=r"1\d0 ms of CPU time .* at most 100 ms"):
+        Process([(0.01, 1)] * 20).require_idle(step_seconds=0.5)
+    with pytest.raises(ImplausibleError, match="at most 40 ms"):  # a step that left its work
+        Process([(0.01, 1)] * 20).require_idle(step_seconds=0.036)
 
 
 def test_threads_that_spin_for_a_while_are_waited_for() -> None:

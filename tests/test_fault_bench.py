@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -52,6 +53,10 @@ FOUND = (
     "suite file: 5000 hexadecimal digits",
     "suite file: an escaped surrogate in a variant",
     "suite file: a very long key",
+    "suite value: devices: []",
+    "suite value: tasks: {nonsense: {}}",
+    "records.jsonl: a link to itself (export)",
+    "records.jsonl: a link to /dev/zero (tables)",
     "checkpoint: empty",
     "checkpoint: a cell of deep lists",
     "checkpoint: a cell with heads 3",
@@ -186,7 +191,7 @@ def test_how_a_run_ends_is_judged() -> None:
 
 
 def test_a_process_that_is_left_behind_is_found_and_ended() -> None:
-    token = "tests-left-behind"
+    token = f"tests-left-behind-{os.getpid()}"
     process = subprocess.Popen(["sleep", "300"], env={MARKER: token})
     try:
         (found,) = left_behind(token, seconds=0.1)

@@ -128,6 +128,24 @@ def test_padding_as_a_feature_hides_any_logit(
     torch.testing.assert_close(y[torch.tensor(MASK)], z[torch.tensor(MASK)])
 
 
+@pytest.mark.parametrize("variant", ["R", "(R+Fix)(mixing=sum)", "(R+glu)(mixing=sum)"])
+def test_a_table_of_logits_is_read_only(variant: str) -> None:
+    """Its rows are masked and added up in other memory, also where gradients are needed."""
+    mixer: Any = parse(variant)
+    p = {name: torch.tensor(value, requires_grad=True) for name, value in start_of(variant).items()}
+    for mask, causal in MASKS:
+        before = {name: tensor.detach().clone() for name, tensor in p.items()}
+        own_mask = None if mask is None else torch.tensor(mask)
+        y = fused_attention.fused(mixer, p, torch.tensor(X), own_mask, causal)
+        want = mixer.reference(
+            {name: value.numpy() for name, value in before.items()}, X, SIZES,
+            padding_mask=mask, causal=causal,
+        )  # fmt: skip
+        np.testing.assert_allclose(y.detach().numpy(), want, rtol=1e-9, atol=1e-9)
+        for name, tensor in p.items():
+            torch.testing.assert_close(tensor.detach(), before[name], rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_padding_as_a_feature_is_finite_in_every_type(dtype: torch.dtype) -> None:
     """float16 ends at 65504: minus infinity would make the gradients of a padded row NaN."""

@@ -134,7 +134,7 @@ def test_force_runs_what_was_predicted_not_to_fit_and_nothing_else(
 ) -> None:
     _, first, forced, second = runs
     assert forced.recorded == 4  # two frameworks, two rounds
-    assert forced.outcomes == {"ok": 8}
+    assert forced.outcomes == {"ok": 8}, [record.reason for record in second.values()]
     for number in (0, 1):
         record = second[TOO_LARGE, framework, number]
         assert record.outcome == "ok", record.reason

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-AFTER = """    labels: PositiveInt | None = Field("""
+AFTER = """    labels: Size | None = Field("""
 FIELD = """    dropout: float = Field(0.0, description="Share of dropped values.", examples=[0.1])
 """
 CODE = """

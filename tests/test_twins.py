@@ -49,7 +49,10 @@ UNAVOIDABLE = {
     "per block of code, which also enables float64",
     "step.py: only in torch: Step.cached_bytes, compiled": "only torch keeps "
     "weights between calls, and torch.compile wraps a module",
-    "step.py: only in jax: program": "XLA compiles a function of arrays",
+    "step.py: only in jax: is_on_cpu, program": "XLA compiles a function of arrays, which may "
+    "be on any device",
+    "model.py: only in jax: output_check": "torch checks outputs by hooks, JAX while it traces",
+    "precision.py: only in jax: compiler_options": "XLA compiles quickly for a check",
     "step.py: parameters of adam": "an optimizer owns its parameters in torch, not in optax",
     "mixers/light_conv.py: parameters of output": "torch has two libraries for products",
     "mixers/numerics.py: parameters of ForwardInputs.__init__": "torch has two libraries for "

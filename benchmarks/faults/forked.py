@@ -110,9 +110,12 @@ def call(
     It may use MOST_MEMORY.
     """
     command = start(arguments, folder, streams, environment=environment, prepare=_limit_memory)
-    code = command.wait(seconds)
-    if code is None:
-        command.kill()
+    code = None
+    try:
+        code = command.wait(seconds)
+    finally:
+        if code is None:  # out of time, or this process is being ended
+            command.kill()
     loaded = streams / LOADED
     names = tuple(loaded.read_text().split()) if loaded.exists() else ()
     return Ended(code, command.text("out"), command.text("err"), names)
@@ -142,6 +145,7 @@ def start(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # threads of NumPy's BLAS are idle
+        warnings.simplefilter("ignore", RuntimeWarning)  # so are JAX's, where tests have loaded it
         pid = os.fork()
     if pid == 0:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -27,7 +27,7 @@ def plan_suite(
 ) -> Plan:
     """`make_plan` with the checks of the tasks; raises also for an unknown task or option."""
     plan = make_plan(suite, device, frameworks, variants, seq_lens, force, check_task, begin)
-    for name in plan.settings.axes.task:
+    for name in {**dict.fromkeys(plan.settings.axes.task), **plan.settings.tasks}:
         with_options(find(name), plan.settings.tasks.get(name, {}))
     return plan
 

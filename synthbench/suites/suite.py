@@ -68,7 +68,8 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
         raise NotationError(f"{source}: expected keys {', '.join(KEYS)} at the top, got {got}")
     base = dict(raw)
     description = base.pop("description", "")
-    sections = base.pop("devices", None) or {}
+    sections = base.pop("devices", None)
+    sections = {} if sections is None else sections
     if not isinstance(description, str):
         raise NotationError(f"{source}: description: expected a text, got {quote(description)}")
     _check_sections(source, sections)

@@ -162,7 +162,7 @@ def time_step(
 
     def inspect(produced: Any) -> None:
         last = step.sample(produced)  # before anything that still runs can change it
-        require_idle()
+        require_idle(second_seconds)
         if context.cell.mode == "forward":
             require_same(first, last, context.cell.dtype, "the output of the last timed step")
 

@@ -6,7 +6,7 @@ import itertools
 from pathlib import Path
 
 from benchmarks.faults.conditions.condition import ROUNDS, judge_finished, start_run, wait
-from benchmarks.faults.conditions.patches import CLOCK, write_plugin
+from benchmarks.faults.conditions.patches import CLOCK, patch_this_process, write_plugin
 from benchmarks.faults.forked import call
 from benchmarks.faults.judge import judge_end
 from synthbench.store import read_run
@@ -15,7 +15,11 @@ from synthbench.store import read_run
 def backwards_clock(folder: Path) -> tuple[list[str], str]:
     """Durations stay right, and the run can be resumed, listed and shown."""
     options = write_plugin(folder, CLOCK)
-    command = start_run(folder, more=options)
+
+    def patch(_: list[str]) -> None:
+        patch_this_process(folder)
+
+    command = start_run(folder, more=options, prepare=patch)
     problems = wait(command) + judge_finished(folder / "run")
     printed = command.text("err")
     begun = [record.started for record in read_run(folder / "run").records]
@@ -24,7 +28,8 @@ def backwards_clock(folder: Path) -> tuple[list[str], str]:
     for record in read_run(folder / "run").records:
         if not 0 <= record.wall_seconds < 3600:
             problems.append(f"a cell took {record.wall_seconds} s")
-    again = start_run(folder, more=[*options, "--resume"], rounds=ROUNDS + 1)
+    more = [*options, "--resume", "--allow-changed"]
+    again = start_run(folder, more=more, rounds=ROUNDS + 1, prepare=patch)
     problems += wait(again) + judge_finished(folder / "run", ROUNDS + 1)
     for number, arguments in enumerate((["tables", "run"], ["list", "runs", "--results", "."])):
         ended = call(arguments, folder, folder / f"show-{number}")

@@ -1,7 +1,9 @@
-"""Plug-ins that change the process they are loaded in: the runner, each host, and so each child."""
+"""Plug-ins that change the process they are loaded in: each host, and so each child."""
 
 from __future__ import annotations
 
+import importlib
+import sys
 from pathlib import Path
 
 HEAD = """\
@@ -64,7 +66,16 @@ module.{name} = Path("/proc/self/no_such_file")
 )
 
 
+MODULE = "patch_of_process"
+
+
 def write_plugin(folder: Path, text: str) -> list[str]:
     """Write a plug-in into a folder; the options that load it."""
-    (folder / "patch_of_process.py").write_text(text)
-    return ["--plugin", "patch_of_process"]
+    (folder / f"{MODULE}.py").write_text(text)
+    return ["--plugin", MODULE]
+
+
+def patch_this_process(folder: Path) -> None:
+    """Load the plug-in here too: a runner leaves that to its hosts."""
+    sys.path.append(str(folder))
+    importlib.import_module(MODULE)

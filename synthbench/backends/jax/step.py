@@ -196,11 +196,6 @@ class JaxStep:
         return statistics.get("peak_bytes_in_use") if statistics else None
 
 
-def adam() -> Any:
-    """The optimizer of a train step."""
-    return optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
-
-
 def is_on_cpu(values: jax.Array) -> bool:
     """Whether NumPy can read the values without copying them."""
     return all(device.platform == "cpu" for device in values.devices())
@@ -214,6 +209,11 @@ def is_finite(values: jax.Array) -> bool:
         array = np.asarray(values)  # the same memory, and nothing to compile
         return bool(np.isfinite(array.min()) and np.isfinite(array.max()))
     return bool(jnp.isfinite(values).all())
+
+
+def adam() -> Any:
+    """The optimizer of a train step."""
+    return optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
 
 
 def program(
