@@ -40,8 +40,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     by_onednn(monkeypatch, request.param == "blocks by oneDNN")
     if request.param != "one block":
         never_short(monkeypatch)
-        monkeypatch.setitem(blockwise.QUERIES, "cpu", 5)
-        monkeypatch.setitem(blockwise.LOGITS, "cpu", 1)
+        monkeypatch.setitem(blockwise.SIZES, "cpu", ({"queries": 5, "logits": 1},))
 
 
 def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,8 +53,8 @@ def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     never_short(monkeypatch)
-    monkeypatch.setitem(blockwise.QUERIES, "cpu", 4)
-    monkeypatch.setitem(blockwise.LOGITS, "cpu", 150)  # two heads together, or one
+    size = {"queries": 4, "logits": 150}  # two heads together, or one
+    monkeypatch.setitem(blockwise.SIZES, "cpu", (size,))
 
 
 def require_same(model: Model, dtype: str, batch: Batch, start: Any) -> list[str]:
@@ -272,8 +271,9 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
             with force_long_kernels():
                 batch = random_batch(model, 2, 9)
                 backend.gradients(model, random_parameters(model), setting, batch)
-        assert (cpu_matmul.ONEDNN in heard) == always
-        told[variant] = ", then ".join(kernel for kernel in heard if kernel != cpu_matmul.ONEDNN)
+        assert (cpu_matmul.ONEDNN_PRODUCTS in heard) == always
+        paths = [kernel for kernel in heard if kernel != cpu_matmul.ONEDNN_PRODUCTS]
+        told[variant] = ", then ".join(paths)
     assert told == {
         "V": "blocks of queries" if always else "reference form, then scaled_dot_product_attention",
         "R": "one product per head, by blocks of queries",

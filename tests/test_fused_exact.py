@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import recording_kernels
+from synthbench.backends.torch import cpu_matmul
 from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.mixers.base import Array
@@ -73,8 +75,8 @@ def test_wide_logits_keep_the_numbers_of_the_reference(
     variant: str, scale: float, queries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Only the largest of such logits has a weight: also beside padding and later keys."""
-    monkeypatch.setitem(blockwise.QUERIES, "cpu", queries)
-    monkeypatch.setitem(blockwise.LOGITS, "cpu", 1 if queries < 9 else 2**18)
+    size = {"queries": queries, "logits": 1 if queries < 9 else 2**18}
+    monkeypatch.setitem(blockwise.SIZES, "cpu", (size,))
     p = start_of(variant, scale)
     for mask, causal in MASKS:
         got, want = both(variant, p, mask, causal, torch.float64)
@@ -167,14 +169,11 @@ def test_padding_as_a_feature_is_finite_in_every_type(dtype: torch.dtype) -> Non
 @pytest.mark.parametrize("length", [1, 2, 5, 6, 7])
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("queries", "logits"), [(1, 1), (3, 20), (3, 50), (5, 10**6), (9, 10**6)])
-def test_blocks_take_every_query_once(
-    length: int, causal: bool, queries: int, logits: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(blockwise.QUERIES, "cpu", queries)
-    monkeypatch.setitem(blockwise.LOGITS, "cpu", logits)
+def test_blocks_take_every_query_once(length: int, causal: bool, queries: int, logits: int) -> None:
+    kernel = Kernel("blocks", queries=queries, logits=logits)
     heads, batch = 3, 4
     taken = np.zeros((heads, batch, length), dtype=int)
-    for block in blockwise._blocks(heads, batch, length, "cpu", causal):
+    for block in blockwise._blocks(heads, batch, length, kernel, causal):
         taken[block.heads, block.examples, block.queries] += 1
         assert block.keys == (block.queries.stop if causal else length)
         count = (
@@ -197,7 +196,8 @@ def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
         value = torch.zeros(8, 2, 4, requires_grad=trained)
         x = torch.zeros(2, length, 8)
         mixer: Any = parse(variant)
-        return fused_attention.plain_is_faster(mixer, {"value": value, **p}, x)
+        products = cpu_matmul.libraries(x)[0]
+        return fused_attention.plain_is_faster(mixer, {"value": value, **p}, x, products)
 
     for variant, length, trained in (
         ("V", 4, False), ("V", 6, True), ("FD", 8, True), ("R+V", 8, True), ("glu", 9, True),

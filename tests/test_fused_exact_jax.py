@@ -10,10 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from synthbench.backends.jax.mixers import attention, blockwise, fused_attention, head_convolution
-from synthbench.backends.jax.mixers.blockwise import Blocks, TileSizes, block_size
+from synthbench.backends.jax.mixers import (
+    attention,
+    blockwise,
+    fused_attention,
+    head_convolution,
+    light_conv,
+)
+from synthbench.backends.jax.mixers.blockwise import Blocks, block_size
 from synthbench.backends.jax.mixers.terms import Bias, Features, Outer
 from synthbench.backends.jax.precision import full_precision
+from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
@@ -148,49 +155,37 @@ def test_convolution_by_head_is_its_definition(
                 du[b, s, channel] += kernel[place] * dy[b, t, channel]
                 d_kernel[place] += u[b, s, channel] * dy[b, t, channel]
 
-        for widest in (64, 0):
-            monkeypatch.setattr(head_convolution, "WIDEST_SHIFTED", widest)
+        for convolve in light_conv.CONVOLUTIONS.values():
 
             @jax.jit
             def run(u: jax.Array, kernel: jax.Array, dy: jax.Array) -> Any:
-                made, pull = jax.vjp(
-                    lambda u, kernel: head_convolution.convolve_heads(u, kernel, causal), u, kernel
-                )
+                made, pull = jax.vjp(lambda u, kernel: convolve(u, kernel, causal), u, kernel)
                 return made, *pull(dy)
 
-            with recording_kernels() as used:
-                found = run(u, kernel, dy)
-            assert list(used) == ["shifted sums" if widest else "banded products"]
+            found = run(u, kernel, dy)
             for got, want in zip(found, (y, du, d_kernel), strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
 
 def test_the_widest_shifted_kernel_is_inside() -> None:
-    for width, kernel in ((64, "shifted sums"), (65, "banded products")):
-        with recording_kernels() as used:
-            jax.eval_shape(
-                lambda u, k: head_convolution.convolve_heads(u, k, True),
-                jax.ShapeDtypeStruct((1, 3, 4), jnp.float32),
-                jax.ShapeDtypeStruct((1, 1, 2, width), jnp.float32),
-            )
-        assert list(used) == [kernel]
+    for width, first in ((64, "shifted sums"), (65, "banded products")):
+        assert light_conv.kernels(width)[0].path == first
 
 
 def test_sizes_of_blocks() -> None:
-    tiles = TileSizes(logits=1000, queries=100, all_together_up_to=50)
+    kernel = Kernel("blocks", logits=1000, queries=100)
     assert blockwise.FEWEST_QUERIES == 32
-    assert block_size(7, tiles) == 7
-    assert block_size(50, tiles) == 50  # all together
-    assert block_size(20, tiles) == 20
-    assert block_size(64, tiles) == 32  # a divisor, though 50 are allowed
-    assert block_size(101, tiles) == 50  # a prime has none: the most that is allowed
-    few = TileSizes(logits=1000, queries=100, all_together_up_to=0)
-    assert block_size(10, few) == 10  # 100 queries of 10 keys
-    assert block_size(200, few) == 25  # at least FEWEST_QUERIES are allowed; 25 divides 200
-    assert block_size(31, few) == 31
-    capped = TileSizes(logits=10**9, queries=16, all_together_up_to=0)
-    assert block_size(64, capped) == 16
-    assert block_size(16, capped) == 16
+    assert block_size(7, kernel, 50) == 7
+    assert block_size(50, kernel, 50) == 50  # all together
+    assert block_size(20, kernel, 50) == 20
+    assert block_size(64, kernel, 50) == 32  # a divisor, though 50 are allowed
+    assert block_size(101, kernel, 50) == 50  # a prime has none: the most that is allowed
+    assert block_size(10, kernel, 0) == 10  # 100 queries of 10 keys
+    assert block_size(200, kernel, 0) == 25  # at least FEWEST_QUERIES are allowed; 25 divides 200
+    assert block_size(31, kernel, 0) == 31
+    capped = Kernel("blocks", logits=10**9, queries=16)
+    assert block_size(64, capped, 0) == 16
+    assert block_size(16, capped, 0) == 16
 
 
 @pytest.mark.parametrize(
@@ -240,6 +235,7 @@ def test_what_cudnn_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
         return own(query, key, value, **options | {"implementation": "xla"})
 
     monkeypatch.setattr(jax.nn, "dot_product_attention", called)
+    monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")
     monkeypatch.setattr(fused_attention, "cudnn_can", lambda *args: True)
     for causal in (False, True):
         got, want = both("FR(rank=3)+V", start_of("FR(rank=3)+V"), None, causal, np.float64)
@@ -273,12 +269,12 @@ def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     def chosen(variant: str, length: int) -> tuple[bool, bool]:
         mixer: Any = parse(variant)
         return (
-            fused_attention.plain_is_faster(mixer, length),
-            fused_attention.plain_is_faster_trained(mixer, length),
+            fused_attention.plain_is_faster(mixer, length, trained=False),
+            fused_attention.plain_is_faster(mixer, length, trained=True),
         )
 
-    assert chosen("conv", 9) == (True, False) and chosen("conv", 10) == (False, False)
-    assert chosen("V+conv", 9) == (True, False)
+    assert chosen("conv", 9) == (True, True) and chosen("conv", 10) == (False, False)
+    assert chosen("V+conv", 9) == (True, True)
     assert chosen("V", 5) == (False, True) and chosen("V", 6) == (False, False)
     assert chosen("R+V", 5) == (False, False)
     monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")

@@ -135,12 +135,12 @@ def test_a_larger_product_is_left_out_if_it_would_take_too_long(
     """A product of twice the side takes eight times as long; 0.6 s are allowed."""
     clock, seen = [0.0], []
 
-    def product(dtype: str, device: str, size: int) -> Kernel:
+    def products(dtype: str, device: str, size: int) -> list[Kernel]:
         seen.append(size)
-        return Kernel(clock, seconds * (size / 512) ** 3)
+        return [Kernel(clock, seconds * (size / 512) ** 3)]
 
     backend = cast(Backend, SimpleNamespace(
-        name="torch", matrix_product=product, copy=lambda dtype, device, n: Kernel(clock, 1.0)
+        name="torch", matrix_products=products, copy=lambda dtype, device, n: Kernel(clock, 1.0)
     ))  # fmt: skip
     found = ceiling_of(backend, "bfloat16", "cpu", lambda: clock[0])
     assert seen == sizes

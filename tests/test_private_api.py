@@ -90,10 +90,8 @@ def wrong(left: Tensor, *args: Any) -> Tensor:
 @pytest.mark.parametrize("operator", [refuse, wrong])
 def test_products_without_onednns_operator(operator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert torch_api.has_linear_pointwise() or not torch.backends.mkldnn.is_available()
-    times = iter([1.0, 0.1])
-    monkeypatch.setattr(cpu_matmul, "_best", lambda make: next(times))
     monkeypatch.setattr(torch.ops.mkldnn, "_linear_pointwise", operator)
-    monkeypatch.setattr(cpu_matmul, "onednn_is_faster", cpu_matmul.onednn_is_faster.__wrapped__)
+    monkeypatch.setattr(cpu_matmul, "has_onednn", cpu_matmul.has_onednn.__wrapped__)
     monkeypatch.setattr(cpu_matmul, "LEAST", 0)
     left, right = torch.randn(4, 6), torch.randn(6, 3)
     with recording_kernels() as kernels:
@@ -102,9 +100,8 @@ def test_products_without_onednns_operator(operator: Any, monkeypatch: pytest.Mo
 
 
 def test_products_where_no_mode_can_be_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu_matmul, "_best", lambda make: pytest.fail("it is not measured"))
     remove(monkeypatch, "torch.utils._python_dispatch._disable_current_modes")
-    assert not cpu_matmul.onednn_is_faster.__wrapped__()
+    assert not cpu_matmul.has_onednn.__wrapped__()
 
 
 def test_memory_is_not_predicted_without_fake_tensors(monkeypatch: pytest.MonkeyPatch) -> None:

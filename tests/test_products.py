@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from synthbench.backends.kernel_record import recording_kernels
@@ -36,7 +36,7 @@ def test_values_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch) ->
         factors = [each.detach().requires_grad_() for each in (left, right)]
         with recording_kernels() as kernels:
             made = cpu_matmul.product(*factors)
-        assert cpu_matmul.ONEDNN in kernels
+        assert cpu_matmul.ONEDNN_PRODUCTS in kernels
         torch.testing.assert_close(made, left @ right)
         d_made = torch.randn_like(made)
         found = torch.autograd.grad(made, factors, d_made)
@@ -45,20 +45,33 @@ def test_values_and_gradients_equal_pytorchs(monkeypatch: pytest.MonkeyPatch) ->
         )
 
 
-@pytest.mark.parametrize(("times", "faster"), [((1.0, 0.5), True), ((1.0, 0.9), False)])
-def test_which_library_is_faster_is_measured_on_real_tensors(
-    times: tuple[float, float], faster: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("makers", "intel"),
+    [(["GenuineIntel"] * 2, True), (["AuthenticAMD"], False), ([], True), (None, True)],
+)
+def test_without_a_measurement_the_maker_of_the_processor_decides(
+    makers: list[str] | None, intel: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    info = tmp_path / "cpuinfo"
+    if makers is not None:
+        info.write_text("".join(f"processor\t: 0\nvendor_id\t: {name}\n\n" for name in makers))
+    monkeypatch.setattr(cpu_matmul, "CPU_INFO", info)
+    assert cpu_matmul.made_by_intel.__wrapped__() == intel
+
+
+@pytest.mark.parametrize("intel", [True, False])
+def test_which_libraries_there_are(intel: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu_matmul, "made_by_intel", lambda: intel)
+    both = ("MKL", "oneDNN") if intel else ("oneDNN", "MKL")
+    assert cpu_matmul.libraries(torch.ones(2, 2)) == both
+    assert cpu_matmul.libraries(torch.ones(2, 2, device="meta")) == both  # the same memory
+    assert cpu_matmul.libraries(torch.ones(2, 2, dtype=torch.float64)) == ("",)
+    monkeypatch.setattr(cpu_matmul, "has_onednn", lambda: False)
+    assert cpu_matmul.libraries(torch.ones(2, 2)) == ("",)
+
+
+def test_onednn_is_tried_on_tensors_with_values() -> None:
     """Not on fake tensors, even if a fake product comes first."""
-    made: list[Tensor] = []
-    left = list(times)
-
-    def best(make: Callable[[], Tensor]) -> float:
-        made.append(make())
-        return left.pop(0)
-
-    monkeypatch.setattr(cpu_matmul, "_best", best)
     with FakeTensorMode(), FlopCounterMode(display=False) as counter:
-        assert cpu_matmul.onednn_is_faster.__wrapped__() == faster
+        assert cpu_matmul.has_onednn.__wrapped__() == cpu_matmul.has_onednn()
     assert counter.get_total_flops() == 0
-    assert len(made) == 2 and not any(isinstance(each, FakeTensor) for each in made)

@@ -17,7 +17,13 @@ from torch import Tensor
 
 from synthbench.backends.kernel_record import record_kernel, threshold
 from synthbench.backends.torch.mixers.numerics import Times
-from synthbench.backends.torch.private_api import has_linear_pointwise, is_fake, linear_pointwise
+from synthbench.backends.torch.private_api import (
+    has_linear_pointwise,
+    is_fake,
+    linear_pointwise,
+    without_modes,
+)
+from synthbench.errors import UnsupportedError
 
 MKL, ONEDNN = "MKL", "oneDNN"
 ONEDNN_PRODUCTS = "oneDNN products"  # as records name them
@@ -35,7 +41,7 @@ def libraries(x: Tensor) -> tuple[str, ...]:
     """
     if x.device.type == "cuda" or x.dtype != torch.float32 or torch.compiler.is_compiling():
         return ("",)
-    if not has_linear_pointwise():
+    if not has_onednn():
         return ("",)
     return (MKL, ONEDNN) if made_by_intel() else (ONEDNN, MKL)
 
@@ -48,6 +54,17 @@ def product_of(library: str) -> Times:
 def multiply_of(library: str) -> Times:
     """`product_of` without gradients."""
     return multiply if library == ONEDNN else torch.matmul
+
+
+@cache
+def has_onednn() -> bool:
+    """Whether oneDNN's product works in this build; tried once, on tensors with values."""
+    try:  # a mode may count operations, or leave tensors without values
+        modes_off = without_modes()
+    except UnsupportedError:
+        return False
+    with torch.no_grad(), modes_off:
+        return has_linear_pointwise()
 
 
 @cache

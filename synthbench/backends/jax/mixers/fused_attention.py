@@ -54,8 +54,14 @@ def kernels(
     if platform() == "cpu" and L <= blockwise.ALL_TOGETHER_UP_TO:
         sizes = sizes[:1]  # all queries are one block
     found = [Kernel(path, **size) for size in sizes]
-    if cudnn_can(mixer, p, x, padding_mask):
-        found.insert(0, Kernel(CUDNN))
+    if platform() == "cuda" and not is_shared(mixer):
+        # Only shapes matter here; the features are made where the kernel is used.
+        terms = jax.eval_shape(
+            lambda p, x: features.terms(mixer, ForwardInputs(p, x, None, False)), p, x
+        )
+        value = jax.ShapeDtypeStruct((B, L, *p["value"].shape[1:]), x.dtype)
+        if cudnn_can(terms, value, padding_mask):
+            found.insert(0, Kernel(CUDNN))
     plain = Kernel(REFERENCE_KERNEL)
     if plain_is_faster(mixer, L, trained=trained):
         return [plain, *found]
@@ -158,21 +164,16 @@ def spread(t: Term, seq_len: int) -> Array:
     return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
 
 
-def cudnn_can(mixer: Attention, p: dict[str, Array], x: Array, padding_mask: Array | None) -> bool:
+def cudnn_can(
+    terms: tuple[Term, ...], value: Array | jax.ShapeDtypeStruct, padding_mask: Array | None
+) -> bool:
     """Whether cuDNN has this attention: half precision, one pair of at most 128 features."""
-    if platform() != "cuda" or x.dtype not in (jnp.bfloat16, jnp.float16):
+    if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
         return False
-    if is_shared(mixer) or padding_mask is not None:
-        return False
-
-    def widths(p: dict[str, Array], x: Array) -> tuple[Term, ...]:
-        return features.terms(mixer, ForwardInputs(p, x, None, False))
-
-    terms = jax.eval_shape(widths, p, x)  # features are made where the kernel is used
     pair = terms[0]
-    if len(terms) > 1 or not isinstance(pair, Features):
+    if len(terms) > 1 or not isinstance(pair, Features) or padding_mask is not None:
         return False
-    return round_up(max(pair.query.shape[-1], p["value"].shape[-1])) in CUDNN_WIDTHS
+    return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
 
 
 def round_up(features: int) -> int:
