@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -22,6 +23,9 @@ os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
 
 # Two workers share the cores: threads that spin while they wait take the other worker's time.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# Choices of kernels that this machine has cached, or caches, are not for tests to use or to change.
+os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="synthbench-cache-")
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import jax
@@ -131,6 +132,12 @@ def test_weights_of_all_examples_are_made_once_unless_that_loses_digits() -> Non
         assert next(iter(used)) == "one product per head, by blocks of queries"
 
 
+def with_gradients(convolve: Any, causal: bool, u: Any, kernel: Any, dy: Any) -> Any:
+    """A convolution, and its gradients of u and of the kernel."""
+    made, pull = jax.vjp(lambda u, kernel: convolve(u, kernel, causal), u, kernel)
+    return made, *pull(dy)
+
+
 @pytest.mark.parametrize(
     ("width", "causal"), [(1, False), (2, False), (2, True), (5, False), (5, True)]
 )
@@ -156,13 +163,7 @@ def test_convolution_by_head_is_its_definition(
                 d_kernel[place] += u[b, s, channel] * dy[b, t, channel]
 
         for convolve in light_conv.CONVOLUTIONS.values():
-
-            @jax.jit
-            def run(u: jax.Array, kernel: jax.Array, dy: jax.Array) -> Any:
-                made, pull = jax.vjp(lambda u, kernel: convolve(u, kernel, causal), u, kernel)
-                return made, *pull(dy)
-
-            found = run(u, kernel, dy)
+            found = jax.jit(partial(with_gradients, convolve, causal))(u, kernel, dy)
             for got, want in zip(found, (y, du, d_kernel), strict=True):
                 np.testing.assert_allclose(got, want, rtol=1e-11, atol=1e-11)
 
