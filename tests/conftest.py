@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from importlib import metadata
 
@@ -22,6 +23,10 @@ os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
 
 # Two workers share the cores: threads that spin while they wait take the other worker's time.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
+# A shell starts jobs in the background with Ctrl-C ignored, and tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
