@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
@@ -26,6 +27,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Choices of kernels that this machine has cached, or caches, are not for tests to use or to change.
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="synthbench-cache-")
+# A shell starts jobs in the background with Ctrl-C ignored, and tests send it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")

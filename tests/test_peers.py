@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
 from pathlib import Path
 from typing import Any
@@ -203,7 +204,8 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     assert "[2/2] torch R against textbook, train L=16 B=2" in first.output
     found = samples.read(tmp_path / "run")
     assert [one.outcome for one in found] == ["ok", "ok"]
-    assert samples.read_environment(tmp_path / "run")["versions"]["torch"] == torch.__version__
+    versions = samples.read_environment(tmp_path / "run")["versions"]
+    assert versions["torch"] == importlib.metadata.version("torch")
     before = (tmp_path / "run" / samples.SAMPLES).read_bytes()
     again = CliRunner().invoke(app, command)
     assert again.exit_code == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import re
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -188,6 +190,20 @@ def test_the_command_writes_the_same_bytes_each_time(
     assert "create one with `synthbench run" in capsys.readouterr().err
 
 
+def rounded(picture: Path) -> str:
+    """An SVG with its numbers to three decimals: the sums of Python 3.12 round in another way."""
+    number = re.compile(r"-?[0-9]+\.[0-9]+")
+    return number.sub(lambda found: f"{float(found[0]):.3f}", picture.read_text())
+
+
+def drawn_by() -> dict[str, bool]:
+    """Each package that draws -> whether it has the version of requirements.lock."""
+    lock = (ROOT / "requirements.lock").read_text().splitlines()
+    packages = ("altair", "vl-convert-python")
+    return {name: f"{name}=={importlib.metadata.version(name)}" in lock for name in packages}
+
+
+@pytest.mark.skipif(not all(drawn_by().values()), reason="other versions draw in another way")
 def test_committed_pictures_are_what_the_records_give(tmp_path: Path) -> None:
     pictures = [
         (folder, picture)
@@ -197,4 +213,4 @@ def test_committed_pictures_are_what_the_records_give(tmp_path: Path) -> None:
     assert pictures
     for folder, picture in pictures:
         write_plots(read_run(folder), tmp_path, mode=picture.stem)
-        assert (tmp_path / picture.name).read_bytes() == picture.read_bytes(), picture
+        assert rounded(tmp_path / picture.name) == rounded(picture), picture
