@@ -9,8 +9,12 @@ from synthbench.report.text.layout import readable, tabulated
 
 def markdown(table: Table) -> str:
     """A heading, the table as GitHub Markdown, the note, and the context of the run."""
-    lines = [markdown_section(table), *context_lines(table)]
-    return "\n".join(lines).rstrip() + "\n"
+    return with_context(table, markdown_section(table))
+
+
+def with_context(table: Table, section: str) -> str:
+    """The section of a table with the context of the run below it."""
+    return "\n".join([section, *context_lines(table)]).rstrip() + "\n"
 
 
 def context_lines(table: Table) -> list[str]:
