@@ -96,6 +96,7 @@ class OwnLength(BaseModel):
     against: str = ""  # "numpy", "reference form", which for the gradients; empty: not checked
     forward: Error | None = None
     gradient: Error | None = None  # None for a forward cell
+    gradient_tolerance: Error | None = None
     passed: bool | None = None  # None: not checked
     reason: str = ""  # why it was not checked, or why it failed
 
