@@ -157,9 +157,7 @@ def bytes_needed(backend: Backend, model: Model, cell: Cell, batch: Batch, avail
     needed = 8 * values
     if AMPLE * model.layers * needed < available:
         return needed
-    forms = [
-        cell.model_copy(update={"batch": 1, "form": form}) for form in (cell.form, "reference")
-    ]
+    forms = [cell.changed(batch=1, form=form) for form in (cell.form, "reference")]
     plans = [predict(backend, model, each, batch) for each in forms]
     return max(needed, sum(plan.peak_bytes for plan in plans))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from synthbench.report.data.table import Table
 from synthbench.report.text.escaping import markdown_cell, markdown_prose
-from synthbench.report.text.layout import readable, tabulated
+from synthbench.report.text.layout import tabulated
 
 
 def markdown(table: Table) -> str:
@@ -27,6 +27,6 @@ def markdown_section(table: Table) -> str:
     lines = [f"## {markdown_prose(table.title)}", ""]
     if table.rows:
         headings = [markdown_cell(column.name) for column in table.columns]
-        rows = [[markdown_cell(text) for text in row] for row in readable(table)]
+        rows = [[markdown_cell(text) for text in row] for row in table.shown]
         lines += [tabulated(table, headings, rows, "pipe"), ""]
     return "\n".join([*lines, markdown_prose(table.note)]) + "\n"
