@@ -170,11 +170,10 @@ def test_what_else_run_json_holds_is_kept_as_it_is(results: Path) -> None:
 def test_integers_that_tables_cannot_hold_are_damage(field: str, results: Path) -> None:
     large = record(cell()).model_dump(mode="json")
     large["cell"][field] = 2**63
-    large["id"] = type(cell()).model_validate(large["cell"]).id
     with (results / "1" / RECORDS).open("a") as file:
         file.write(json.dumps(large) + "\n")
     (damage,) = read_run(results / "1").damaged
-    assert f"{field} is not below 2^63" in damage.problem
+    assert damage.problem.startswith(f"cell.{field}: Input should be less than")
 
 
 @pytest.mark.parametrize("field", ["d_model", "vocabulary"])

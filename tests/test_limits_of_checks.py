@@ -57,6 +57,15 @@ def test_a_rate_is_refused_above_110_percent_of_the_ceiling() -> None:
         assert refused(steps(seconds), 2 * limit + 4, needed_share=0.5)
 
 
+@pytest.mark.parametrize(("share", "said"), [(1.0, False), (0.99, True), (0.5, True)])
+def test_the_necessary_share_is_named_where_it_is_not_all(share: float, said: bool) -> None:
+    counted = Flops(formula=None, traced=2**33, traced_tool="tool")
+    with pytest.raises(ImplausibleError) as caught:
+        require_plausible("train", steps(1.0), counted, CEILING, share)
+    assert ("of which" in str(caught.value)) == said
+    assert (f"at least {share:.0%} are necessary" in str(caught.value)) == said
+
+
 def test_the_median_of_the_samples_is_judged() -> None:
     assert not refused(steps(0.001, 1.0, 1.0, 1.0, 9.0), 2**30)
     assert refused(steps(0.5, 0.5, 0.5, 9.0, 9.0), 2**30)

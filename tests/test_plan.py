@@ -190,7 +190,7 @@ def test_rounds_bring_a_twin_of_the_baseline_in_each_group() -> None:
     twins = [cell for cell in found.cells if cell.replica]
     baselines = [cell for cell in found.cells if cell.variant == "V" and not cell.replica]
     assert len(twins) == len(baselines) == 2 * 2 * 2  # frameworks, modes, lengths
-    assert [t.model_copy(update={"replica": 0}) for t in twins] == baselines
+    assert [t.changed(replica=0) for t in twins] == baselines
     assert len({cell.id for cell in found.cells}) == len(found.cells) == 16 + 8
     assert {cell.id for cell in twins} <= {cell.id for cell in order(found, 1)}
 

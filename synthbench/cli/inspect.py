@@ -75,7 +75,7 @@ def inspect(
         name = Path(source).stem
     else:
         run = find_run(source, results)
-        cell = _choose(run, variant, framework).model_copy(update={"batch": batch})
+        cell = _choose(run, variant, framework).changed(batch=batch)
         name = _file_name(cell)
         folder = out or run / "inspect"
         states = _train(cell, steps, folder / name, data, plugin)

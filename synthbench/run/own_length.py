@@ -92,4 +92,5 @@ def failure(parity: Parity) -> str:
     reason += f" against {found.against}: forward error {found.forward} (at most {parity.tolerance}"
     if found.gradient is None:
         return reason + ")"
-    return f"{reason}), gradient error {found.gradient} (at most {parity.gradient_tolerance})"
+    allowed = found.gradient_tolerance
+    return f"{reason}), gradient error {found.gradient} (at most {allowed})"

@@ -5,20 +5,26 @@ from __future__ import annotations
 import hashlib
 import json
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, NonNegativeInt, PositiveInt
+from pydantic import BaseModel, ConfigDict, Field
 
 from synthbench.mixers.declaration import sizes_for
 from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
-from synthbench.models.spec import ModelSpec
+from synthbench.models.spec import ModelSpec, Size
 
 Framework = Literal["torch", "jax"]
 Mode = Literal["forward", "train"]
 DType = Literal["float32", "bfloat16", "float16", "float64"]
 Form = Literal["auto", "fused", "reference"]
 Compile = Literal["eager", "compiled"]
+
+INTEGERS_BELOW = 2**63  # tables hold integers in 64 bits
+Integer = Annotated[int, Field(ge=-INTEGERS_BELOW, lt=INTEGERS_BELOW)]
+Count = Annotated[int, Field(ge=0, lt=INTEGERS_BELOW)]
+
+_canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 class Cell(BaseModel):
@@ -31,16 +37,16 @@ class Cell(BaseModel):
     task: str = "cost"
     options: dict[str, Any] = {}  # of the task
     mode: Mode
-    seq_len: PositiveInt
-    batch: PositiveInt
+    seq_len: Size
+    batch: Size
     model: ModelSpec
     dtype: DType = "float32"
     device: str = "cpu"  # cpu, cuda or cuda:N
     form: Form = "auto"
     compile: Compile
-    seed: int = 0
+    seed: Integer = 0
     label: str = ""  # the name of the model, in a suite that has several
-    replica: NonNegativeInt = 0  # 1: the A/A twin of the cell that is equal in all else
+    replica: Count = 0  # 1: the A/A twin of the cell that is equal in all else
 
     @cached_property
     def id(self) -> str:
@@ -49,8 +55,7 @@ class Cell(BaseModel):
         A field that is added later, with a default, does not change the ids of older cells.
         """
         content = self.model_dump(mode="json", exclude_defaults=True)
-        canonical = json.dumps(content, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+        return hashlib.sha256(_canonical(content).encode()).hexdigest()[:12]
 
     @classmethod
     def from_flat(cls, **content: Any) -> Cell:
@@ -66,6 +71,10 @@ class Cell(BaseModel):
 
     def flat(self) -> dict[str, Any]:
         """Every field by name, with the fields of the model among them and its kind as `model`."""
+        return dict(self._flat)
+
+    @cached_property
+    def _flat(self) -> dict[str, Any]:
         content = {name: getattr(self, name) for name in type(self).model_fields}
         spec = {name: getattr(self.model, name) for name in ModelSpec.model_fields}
         return content | {"model": spec.pop("kind")} | spec

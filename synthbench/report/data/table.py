@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from synthbench.metrics import Metric
+from synthbench.printable import one_line
 from synthbench.report.data.metrics import metric_named
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class Table:
 
         scaled = [tuple(map(scaled_value, self.columns, row)) for row in self.rows]
         return pd.DataFrame(scaled, columns=[c.name for c in self.columns], dtype=object)
+
+    @cached_property
+    def shown(self) -> list[list[str]]:
+        """The values of every row as shown to people, each on one line."""
+        return [
+            [one_line(for_reading(*pair)) for pair in zip(self.columns, row, strict=True)]
+            for row in self.rows
+        ]
 
     @property
     def keys(self) -> list[int]:

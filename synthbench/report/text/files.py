@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from synthbench.errors import ResultsError
@@ -11,7 +11,12 @@ from synthbench.report.paper.tables import paper_tables
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.text.escaping import markdown_prose
 from synthbench.report.text.formats import FORMATS
-from synthbench.report.text.markdown import context_lines, markdown_section
+from synthbench.report.text.markdown import (
+    context_lines,
+    markdown,
+    markdown_section,
+    with_context,
+)
 from synthbench.store import Run, read_run
 
 FOLDER = "tables"
@@ -30,12 +35,19 @@ Made by `make paper-tables` from the records in `results/`; do not edit.
 def render(run: Run) -> dict[str, str]:
     """Every file of a run's tables folder, name -> text."""
     tables = make_tables(run)
-    files = {
-        f"{table.name}.{suffix}": write(table)
-        for table in tables
+    sections = list(map(markdown_section, tables))
+    return {INDEX: _index(run, tables, sections), **_files(tables, sections)}
+
+
+def _files(tables: Sequence[Table], sections: Sequence[str]) -> dict[str, str]:
+    """Each table in every format; in Markdown from its section, which takes long to make."""
+    return {
+        f"{table.name}.{suffix}": (
+            with_context(table, section) if write is markdown else write(table)
+        )
+        for table, section in zip(tables, sections, strict=True)
         for suffix, write in FORMATS.values()
     }
-    return {INDEX: _index(run, tables), **files}
 
 
 def write_tables(run: Run) -> Path:
@@ -82,8 +94,8 @@ def differences(folder: Path, files: Mapping[str, str]) -> list[str]:
 def render_paper(results: Path) -> dict[str, str]:
     """Every file of the paper's tables, name -> text; INDEX has all tables on one page."""
     made = paper_tables(results)
-    files = {f"{t.name}.{suffix}": write(t) for t in made for suffix, write in FORMATS.values()}
-    return {INDEX: PAPER_HEAD + "\n".join(map(markdown_section, made)), **files}
+    sections = list(map(markdown_section, made))
+    return {INDEX: PAPER_HEAD + "\n".join(sections), **_files(made, sections)}
 
 
 def write_paper(results: Path, page: Path | None = None) -> Path:
@@ -114,12 +126,12 @@ def check_paper(results: Path) -> list[str]:
     return differences(folder, render_paper(results)) if folder.is_dir() else []
 
 
-def _index(run: Run, tables: list[Table]) -> str:
+def _index(run: Run, tables: Sequence[Table], sections: Sequence[str]) -> str:
     """All tables on one page, with the common context at the top."""
     head = [f"# {markdown_prose(f'{run.info.suite} on {run.info.device}')}", ""]
     head += context_lines(tables[0])
     head += ["", "Made from `records.jsonl` by `synthbench tables`; do not edit.", ""]
-    return "\n".join(head) + "\n" + "\n".join(map(markdown_section, tables))
+    return "\n".join(head) + "\n" + "\n".join(sections)
 
 
 def _present(folder: Path) -> set[str]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from itertools import groupby
 
+from tabulate import DataRow, Line, TableFormat
+
 from synthbench.printable import one_line
 from synthbench.report.data.table import Table
 from synthbench.report.text.escaping import latex_cell
-from synthbench.report.text.layout import readable, tabulated
+from synthbench.report.text.layout import is_text, tabulated
 
 
 def latex(table: Table) -> str:
@@ -16,14 +18,30 @@ def latex(table: Table) -> str:
         f"% {one_line(line)}"
         for line in (table.title, table.note, *table.context, r"needs \usepackage{booktabs}")
     ]
-    labels = [one_line(column.label) for column in table.columns]
-    # tabulate escapes the cells, as latex_cell does; its own newlines are the only ones
-    lines = tabulated(table, labels, readable(table), "latex_booktabs").split("\n")
+    labels = [latex_cell(column.label) for column in table.columns]
+    rows = [[latex_cell(text) for text in row] for row in table.shown]
+    lines = tabulated(table, labels, rows, _booktabs(table)).split("\n")
     if any(column.group for column in table.columns):
         below_toprule = lines.index(r"\toprule") + 1
         lines[below_toprule:below_toprule] = _latex_groups(table)
     body = "\n".join(map(_not_an_argument, lines)).replace("±", r"$\pm$")
     return "\n".join([*comments, body]) + "\n"
+
+
+def _booktabs(table: Table) -> TableFormat:
+    """The format of tabulate's name `latex_booktabs`, for cells that are escaped already."""
+    letters = "".join("l" if is_text(column) else "r" for column in table.columns)
+    row = DataRow("", "&", r"\\")
+    return TableFormat(
+        lineabove=Line(rf"\begin{{tabular}}{{{letters}}}" + "\n" + r"\toprule", "", "", ""),
+        linebelowheader=Line(r"\midrule", "", "", ""),
+        linebetweenrows=None,
+        linebelow=Line("\\bottomrule\n\\end{tabular}", "", "", ""),
+        headerrow=row,
+        datarow=row,
+        padding=1,
+        with_header_hide=None,
+    )
 
 
 def _latex_groups(table: Table) -> list[str]:

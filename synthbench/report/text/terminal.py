@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from synthbench.printable import one_line
 from synthbench.report.data.table import Column, Table
-from synthbench.report.text.layout import is_text, readable
+from synthbench.report.text.layout import is_text
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -28,7 +28,7 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
 def print_table(console: Console, table: Table) -> None:
     """Print title, values and note; no wider than the console if the key columns fit."""
     _print_line(console, table.title, "bold")
-    cells = readable(table)
+    cells = table.shown
     if cells:
         for part in parts(table.columns, cells, console.width):
             _print_part(console, table, cells, part)
