@@ -156,7 +156,8 @@ def test_each_word_in_a_cell_is_explained(word: str) -> None:
 
 def test_each_table_has_an_example() -> None:
     examples = doc_examples.EXAMPLE.finditer(text("docs/tables.md"))
-    assert {example["table"] for example in examples} == set(TABLES) - {"metrics", "outcomes"}
+    absent = {"choices", "metrics", "outcomes"}  # no committed run has rows of them
+    assert {example["table"] for example in examples} == set(TABLES) - absent
 
 
 @pytest.mark.parametrize("page", doc_examples.PAGES, ids=lambda page: page.name)

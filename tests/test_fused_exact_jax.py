@@ -22,7 +22,7 @@ from synthbench.backends.jax.mixers.blockwise import Blocks, block_size
 from synthbench.backends.jax.mixers.terms import Bias, Features, Outer
 from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.kernel_choice import Kernel
-from synthbench.backends.kernel_record import recording_kernels
+from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
@@ -57,9 +57,10 @@ def both(
     own = {name: value.astype(dtype) for name, value in p.items()}
     x = X.astype(dtype)
     given = {name: jnp.asarray(value) for name, value in own.items()}
-    got = fused_attention.fused(
-        mixer, given, jnp.asarray(x), None if mask is None else jnp.asarray(mask), causal
-    )
+    own_mask = None if mask is None else jnp.asarray(mask)
+    found = fused_attention.kernels(mixer, given, jnp.asarray(x), own_mask, trained=False)
+    kernel = next(kernel for kernel in found if kernel.path != REFERENCE_KERNEL)
+    got = fused_attention.fused(mixer, given, jnp.asarray(x), own_mask, causal, kernel)
     exact = {name: value.astype(np.float64) for name, value in own.items()}
     want = mixer.reference(exact, x.astype(np.float64), SIZES, padding_mask=mask, causal=causal)
     return np.asarray(got, np.float64), want

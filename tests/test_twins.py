@@ -54,6 +54,8 @@ UNAVOIDABLE = {
     "model.py: only in jax: output_check": "torch checks outputs by hooks, JAX while it traces",
     "precision.py: only in jax: compiler_options": "XLA compiles quickly for a check",
     "step.py: parameters of adam": "an optimizer owns its parameters in torch, not in optax",
+    "mixers/light_conv.py: parameters of kernels": "in JAX only the width of a filter decides",
+    "mixers/dynamic_conv.py: only in torch: kernels": "JAX has those of light_conv.py",
     "mixers/light_conv.py: parameters of output": "torch has two libraries for products",
     "mixers/numerics.py: parameters of ForwardInputs.__init__": "torch has two libraries for "
     "products",

@@ -32,14 +32,8 @@ def has_choice(cell: Cell) -> bool:
 
 def bare_cell(cell: Cell) -> Cell:
     """The cell of the mixer alone at the shapes of a cell: cells that share it share a kernel."""
-    spec = cell.model
-    bare = ModelSpec(
-        kind="mixer",
-        d_model=spec.d_model,
-        heads=spec.heads,
-        head_dim=spec.head_dim,
-        max_len=spec.max_len,
-    )
+    sizes = {n: getattr(cell.model, n) for n in ("d_model", "heads", "head_dim", "max_len")}
+    bare = ModelSpec(kind="mixer", **sizes)
     return cell.changed(model=bare, task="cost", options={}, seed=0, label="", replica=0)
 
 
