@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("XLA_FLAGS", "OMP_WAIT_POLICY")  # what conftest.py sets to compile and to wait quickly
+KEPT = ("XLA_FLAGS", "OMP_WAIT_POLICY", "XDG_CACHE_HOME")  # what conftest.py sets
 
 
 def clean_environment() -> dict[str, str]:

@@ -26,7 +26,9 @@ os.environ.setdefault("XLA_FLAGS", " ".join(XLA_FLAGS))
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 # Choices of kernels that this machine has cached, or caches, are not for tests to use or to change.
-os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="synthbench-cache-")
+CACHE = tempfile.TemporaryDirectory(prefix="synthbench-cache-")  # removed when the process ends
+os.environ["XDG_CACHE_HOME"] = CACHE.name
+
 # A shell starts jobs in the background with Ctrl-C ignored, and tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
