@@ -198,7 +198,7 @@ class KernelChoice(BaseModel):
     chosen: str
     kernels: list[KernelTime] = []  # the one that needs no measurement first; empty: as at `like`
     failed: dict[str, str] = {}  # kernel -> why it cannot run
-    like: list[PositiveInt] = []  # the lengths on either side for which the same kernel won
+    like: list[str] = []  # the mixers and lengths that were timed instead, as in "V at 512"
 
 
 class _Environment(BaseModel):

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 import synthbench
+from synthbench.backends.base import BACKENDS, Backend
 from synthbench.backends.kernel_choice import (
     Kernel,
     choose,
@@ -22,6 +24,7 @@ from synthbench.backends.kernel_choice import (
 )
 from synthbench.backends.kernel_record import force_long_kernels
 from synthbench.measure import parity
+from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.kernel_cache import (
     cache_file,
     read_choices,
@@ -29,11 +32,18 @@ from synthbench.measure.kernel_cache import (
     store_choices,
 )
 from synthbench.measure.kernel_choice import bare_cell, has_choice
+from synthbench.models.start_values import start_values
 from synthbench.record import KernelChoice, KernelTime, Measurements, Parity, Record
 from synthbench.run.cell_runner import CellRunner
-from synthbench.run.kernel_choices import kernel_for, needed_choices
+from synthbench.run.kernel_choices import (
+    Series,
+    groups_of,
+    kernel_for,
+    needed_choices,
+    shared,
+)
 from synthbench.run.progress import Silent
-from synthbench.suites.cell import Cell
+from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 from tests.variants import VARIANTS
 
@@ -147,6 +157,41 @@ def test_which_cells_have_a_choice() -> None:
     assert has_choice(cell(framework="jax", compile="compiled"))
     assert not has_choice(cell(form="reference"))
     assert not has_choice(cell(compile="compiled"))  # torch.compile chooses by itself
+
+
+@pytest.mark.parametrize("mode", ["forward", "train"])
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_what_a_form_offers_is_known_without_computing(framework: str, mode: str) -> None:
+    """The same kernels in the same order as where the step is built and run."""
+    backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
+    how = "eager" if framework == "torch" else "compiled"
+    for variant in ("V", "R", "glu", "R+V", "light_conv(width=15)", "dynamic_conv", "linformer"):
+        of = cell(variant=variant, framework=framework, mode=mode, compile=how)
+        model, setting, batch = model_of(of), setting_of(of), random_batch(model_of(of), 1, 8)
+        with recording_offers() as offers:
+            step = backend.build(model, start_values(model.parameters()), setting, mode, batch)
+            step.compile()
+            step.wait(step())
+        assert backend.offer_kernels(model, setting, mode, batch) == list(offers), variant
+
+
+def series(variant: str, *offers: str, **changes: Any) -> Series:
+    cells = [cell(variant=variant, seq_len=2**n, max_len=2**n, **changes) for n in range(3)]
+    return Series(tuple(map(bare_cell, cells)), tuple((offer, "other") for offer in offers))
+
+
+def test_mixers_with_the_same_kernels_share_a_choice() -> None:
+    alike = [series("R", "a", "b", "b"), series("V", "a", "b", "b")]
+    apart = [series("D", "a", "b", "c"), series("R", "a", "b", "b", mode="train")]
+    assert groups_of([*alike, *apart], each=False) == [alike, apart[:1], apart[1:]]
+    assert groups_of([*alike, *apart], each=True) == [[s] for s in (*alike, *apart)]
+    first, second = alike
+    timed = KernelChoice(cell=first.cells[0], chosen="a")
+    between = KernelChoice(cell=first.cells[1], chosen="a", like=["R at 1", "R at 4"])
+    assert shared(first.cells, [timed, between]) == [timed, between]
+    assert [(c.cell, c.chosen, c.like) for c in shared(second.cells, [timed, between])] == [
+        (second.cells[0], "a", ["R at 1"]), (second.cells[1], "a", ["R at 1", "R at 4"]),
+    ]  # fmt: skip
 
 
 def record(of: Cell, kernels: list[str], outcome: Any = "ok") -> Record:

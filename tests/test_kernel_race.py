@@ -17,8 +17,9 @@ from synthbench.analysis.kernel_race import (
     race,
     winner,
 )
+from synthbench.measure.kernel_choice import choose_between
 from synthbench.record import KernelChoice
-from synthbench.run.kernel_choices import by_length, choose_between
+from synthbench.run.kernel_choices import by_length
 from synthbench.suites.cell import Cell
 
 

@@ -196,6 +196,12 @@ class Backend(Protocol):
         None if only the compiled program can say it.
         """
 
+    def offer_kernels(self, model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
+        """The names of the kernels that the form could use for a step, its first choice first.
+
+        Empty for code that has no choice. Nothing is computed, and no memory is allocated.
+        """
+
     def form_of(self, mixer: Mixer, form: str) -> str | None:
         """The form that is built for `form`; None for a plug-in's own code."""
 

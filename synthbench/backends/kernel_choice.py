@@ -8,7 +8,7 @@ measures the others once and puts the fastest in force by its name, for all of i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,12 +49,19 @@ def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -
 _in_force: str | None = None
 _trained: bool | None = None
 _offers: list[dict[str, Kernel]] = []
+_only_offers = False
+
+
+class OfferMadeError(Exception):
+    """Ends a computation of which only the kernels to choose from are wanted."""
 
 
 def choose(kernels: Sequence[Kernel]) -> Kernel:
     """The kernel in force if it is among these, else the first of them."""
     for offer in _offers:
         offer.update((kernel.name, kernel) for kernel in kernels)
+    if _only_offers:
+        raise OfferMadeError
     if _in_force is not None:
         for kernel in kernels:
             if kernel.name == _in_force:
@@ -103,3 +110,15 @@ def recording_offers() -> Iterator[dict[str, Kernel]]:
         yield offer
     finally:
         _offers.remove(offer)
+
+
+@contextmanager
+def only_offers() -> Iterator[dict[str, Kernel]]:
+    """Like `recording_offers`; the first choice of a form ends the block before it computes."""
+    global _only_offers
+    before, _only_offers = _only_offers, True
+    try:
+        with recording_offers() as offer, suppress(OfferMadeError):
+            yield offer
+    finally:
+        _only_offers = before

@@ -1,14 +1,15 @@
-"""Choose the kernel of a form for the shapes of a cell, by timing all that it declares."""
+"""Choose the kernels of a form for the shapes of cells, by timing all that it declares."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from synthbench.analysis.kernel_race import race, winner
 from synthbench.backends.base import BACKENDS, Backend, Step
 from synthbench.backends.kernel_choice import recording_offers, using_kernel
+from synthbench.errors import SynthbenchError
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.timing import timed
@@ -18,6 +19,7 @@ from synthbench.record import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer
+Choose = Callable[[Cell], KernelChoice | None]
 
 
 def has_choice(cell: Cell) -> bool:
@@ -37,15 +39,76 @@ def bare_cell(cell: Cell) -> Cell:
     return cell.changed(model=bare, task="cost", options={}, seed=0, label="", replica=0)
 
 
-def choose_kernel(cell: dict[str, Any], seconds: float = SECONDS) -> KernelChoice | None:
-    """The choice for a bare cell, given as JSON, in this process; None if there is none to make."""
-    asked = Cell.model_validate(cell)
-    backend = cast(Backend, importlib.import_module(BACKENDS[asked.framework]))
-    return choice_of(backend, asked, seconds)
+def offers(cells: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """The kernels that each bare cell, given as JSON, could use; none where it cannot run."""
+    return [_offers_of(Cell.model_validate(cell)) for cell in cells]
+
+
+def _offers_of(cell: Cell) -> list[str]:
+    backend = _backend_of(cell)
+    try:
+        model = model_of(cell)
+        if backend.form_of(model.mixer, cell.form) != "fused":  # a plug-in's own code, say
+            return []
+        batch = random_batch(model, cell.batch, cell.seq_len)
+        return backend.offer_kernels(model, setting_of(cell), cell.mode, batch)
+    except Exception:  # whatever is wrong with a mixer, the check of its results will say it
+        return []
+
+
+def choose_kernels(cells: Sequence[dict[str, Any]], seconds: float = SECONDS) -> list[KernelChoice]:
+    """The choices for bare cells, given as JSON, that differ in their length alone.
+
+    `seconds`: of each race. Cells that cannot be run are left out.
+    """
+
+    def choose(cell: Cell) -> KernelChoice | None:
+        try:
+            return choice_of(_backend_of(cell), cell, seconds)
+        except SynthbenchError:  # as for `offers`
+            return None
+
+    asked = sorted(map(Cell.model_validate, cells), key=lambda cell: cell.seq_len)
+    return choose_between(asked, choose)
+
+
+def choose_between(cells: Sequence[Cell], choose: Choose) -> list[KernelChoice]:
+    """The choices for lengths in order: where the same kernel wins on either side, it is taken."""
+    found: dict[int, KernelChoice | None] = {}
+
+    def at(place: int) -> KernelChoice | None:
+        if place not in found:
+            found[place] = choose(cells[place])
+        return found[place]
+
+    def between(first: int, last: int) -> None:
+        low, high = at(first), at(last)
+        if last - first < 2:
+            return
+        if low is not None and high is not None and low.chosen == high.chosen:
+            for place in range(first + 1, last):
+                found[place] = taken_from(cells[place], low, high)
+            return
+        middle = (first + last) // 2
+        between(first, middle)
+        between(middle, last)
+
+    between(0, len(cells) - 1)
+    return [choice for _, choice in sorted(found.items()) if choice is not None]
+
+
+def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
+    """The choice for a cell that was not timed itself: that of others with the same kernels."""
+    like = [
+        place
+        for choice in choices
+        for place in choice.like or [f"{choice.cell.variant} at {choice.cell.seq_len}"]
+    ]
+    return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like)
 
 
 def choice_of(backend: Backend, cell: Cell, seconds: float = SECONDS) -> KernelChoice | None:
-    """Like `choose_kernel`, for a given back end."""
+    """The choice for a bare cell in this process; None if there is none to make."""
     model, setting = model_of(cell), setting_of(cell)
     batch = random_batch(model, cell.batch, cell.seq_len)
     start = start_values(model.parameters())
@@ -57,9 +120,9 @@ def choice_of(backend: Backend, cell: Cell, seconds: float = SECONDS) -> KernelC
             step.wait(step())
         return step
 
-    with recording_offers() as offers:
+    with recording_offers() as found:
         first = built(None)
-    names = list(offers)
+    names = list(found)
     if len(names) < 2:
         return None
     keep_freed_memory()
@@ -88,3 +151,7 @@ def _timer(steps: dict[str, Step]) -> Callable[[str], float]:
             return timed(step, step.wait)
 
     return once
+
+
+def _backend_of(cell: Cell) -> Backend:
+    return cast(Backend, importlib.import_module(BACKENDS[cell.framework]))

@@ -29,7 +29,7 @@ def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Obse
     try:
         runner.start(plan.frameworks)
         tuned.missing = dict(runner.missing)
-        tuned.choices = choose_kernels(runner.hosts, plan.cells, [], seconds, observer)
+        tuned.choices = choose_kernels(runner.hosts, plan.cells, [], seconds, observer, each=True)
         file = cache_file(runner.environment())
         store_choices(file, tuned.choices)
         tuned.file = str(file)

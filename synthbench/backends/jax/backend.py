@@ -17,8 +17,8 @@ from synthbench.backends.jax.model import build_mixer, build_model, cross_entrop
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
 from synthbench.backends.jax.placement import cuda_devices, find_device
 from synthbench.backends.jax.precision import compiler_options, full_precision, numerics
-from synthbench.backends.jax.step import JaxStep
-from synthbench.backends.kernel_choice import tracing
+from synthbench.backends.jax.step import JaxStep, program
+from synthbench.backends.kernel_choice import only_offers, tracing
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -27,8 +27,8 @@ from synthbench.models.outputs import Expected, require_output
 
 __all__ = [
     "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_products",
-    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
-    "smallest_step", "train", "version",
+    "name", "numerics", "offer_kernels", "outputs", "predict_memory", "require_device",
+    "set_threads", "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "jax"
@@ -76,6 +76,19 @@ def free_memory(device: str) -> int | None:
 def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:
     """None: XLA has a plan only for a compiled program; see `JaxStep.predict_memory`."""
     return None
+
+
+def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
+    """The names of the kernels that the form could use for a step, its first choice first."""
+    dtype = DTYPES[setting.dtype]
+    device = jax.default_device(find_device(setting.device))
+    with only_offers() as offers, full_precision(setting.dtype), device, tracing(mode == "train"):
+        module = build_model(model, setting.form, dtype)
+        _, *states = split(module)
+        parameters, constants = map(jax.tree.leaves, states)
+        inputs = jax.ShapeDtypeStruct(batch.inputs.shape, dtype)
+        jax.eval_shape(program(module, False), parameters, constants, inputs, None)
+    return list(offers)
 
 
 def build(

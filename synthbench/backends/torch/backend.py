@@ -13,7 +13,11 @@ from synthbench.backends.torch.microbenchmarks import copy, matrix_products, sma
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors, to_numpy
 from synthbench.backends.torch.precision import full_precision, numerics
-from synthbench.backends.torch.prediction import predict_memory, reference_step
+from synthbench.backends.torch.prediction import (
+    offer_kernels,
+    predict_memory,
+    reference_step,
+)
 from synthbench.backends.torch.step import TorchStep, compiled
 from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
@@ -23,8 +27,8 @@ from synthbench.models.outputs import Expected, require_output
 
 __all__ = [
     "apply", "build", "copy", "devices", "form_of", "free_memory", "gradients", "matrix_products",
-    "name", "numerics", "outputs", "predict_memory", "require_device", "set_threads",
-    "smallest_step", "train", "version",
+    "name", "numerics", "offer_kernels", "outputs", "predict_memory", "require_device",
+    "set_threads", "smallest_step", "train", "version",
 ]  # fmt: skip
 
 name = "torch"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from synthbench.backends.base import Batch, MemoryPlan, Setting
+from synthbench.backends.kernel_choice import only_offers
 from synthbench.backends.torch.model import build_model, form_of
 from synthbench.backends.torch.module import DTYPES, from_array
 from synthbench.backends.torch.private_api import fake_tensors
@@ -46,6 +47,13 @@ def _plan(
         with torch.no_grad():
             step.module(step.inputs, step.padding_mask)  # fills the cache of weights
     return step.memory_plan()
+
+
+def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
+    """The names of the kernels that the form could use for a step, its first choice first."""
+    with only_offers() as offers, fake_tensors():
+        empty_step(model, setting, mode, batch, torch.device(setting.device))()
+    return list(offers)
 
 
 def reference_step(model: Model, setting: Setting, mode: str, batch: Batch) -> TorchStep:

@@ -60,8 +60,7 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     content = choice.cell.flat()
     keys = tuple(str(content[name]) for name in fields)
     if not choice.kernels:
-        lengths = " and ".join(map(str, choice.like))
-        return (*keys, choice.chosen, f"as at L={lengths}", "", "")
+        return (*keys, choice.chosen, f"as {' and '.join(choice.like)}", "", "")
     by_name = {kernel.name: kernel for kernel in choice.kernels}
     chosen, first = by_name[choice.chosen], choice.kernels[0]
     others = [kernel for kernel in choice.kernels if kernel is not chosen]

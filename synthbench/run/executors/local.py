@@ -52,7 +52,10 @@ class LocalExecutor(Executor):
         seconds = measure.kernel_seconds
         if seconds:
             runner.choices += needed_choices(cells, read_choices(cache), runner.choices)
-            chosen = choose_kernels(hosts, cells, runner.choices, seconds, work.observer)
+            chosen = choose_kernels(
+                hosts, cells, runner.choices, seconds, work.observer,
+                timeout_seconds=measure.timeout_seconds,
+            )  # fmt: skip
             store_choices(cache, chosen)
             runner.choices += chosen
         if runner.choices:
