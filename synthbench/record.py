@@ -16,6 +16,7 @@ from pydantic import (
     model_validator,
 )
 
+from synthbench.kernel import Kernel
 from synthbench.suites.cell import Cell, Count
 
 SCHEMA_VERSION = 2
@@ -121,7 +122,7 @@ class Measurements(BaseModel):
 
     form: str | None = None  # of the mixer, as built; None for a plug-in's own
     kernels: list[str] = []  # that this form used for this device and these shapes
-    kernel_choice: str | None = None  # the kernel that the run chose for it; None: by the rule
+    kernel_choice: Kernel | None = None  # of the form; None: it has only one
     parameters: Count | None = None  # counted by the framework
     constants: Count | None = None
     declared_parameters: Count | None = None  # from the declaration
@@ -185,7 +186,7 @@ class KernelTime(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
+    kernel: Kernel
     samples: list[Seconds]
 
 
@@ -194,11 +195,17 @@ class KernelChoice(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    cell: Cell  # of the mixer alone: what the choice is for
-    chosen: str
+    cell: Cell  # a small model with the mixer: what the choice is for
+    chosen: Kernel
     kernels: list[KernelTime] = []  # the one that needs no measurement first; empty: as at `like`
-    failed: dict[str, str] = {}  # kernel -> why it cannot run
+    failed: dict[str, str] = {}  # name of a kernel -> why it cannot run
     like: list[str] = []  # the mixers and lengths that were timed instead, as in "V at 512"
+
+    @model_validator(mode="after")
+    def _chosen_was_timed(self) -> KernelChoice:
+        if self.kernels and self.chosen not in [timed.kernel for timed in self.kernels]:
+            raise ValueError(f"the chosen kernel, {self.chosen.name}, is not among those timed")
+        return self
 
 
 class _Environment(BaseModel):

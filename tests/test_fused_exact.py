@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
 from synthbench.backends.torch import cpu_matmul
 from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
+from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes

@@ -21,8 +21,8 @@ from synthbench.backends.jax.mixers import (
 from synthbench.backends.jax.mixers.blockwise import Blocks, block_size
 from synthbench.backends.jax.mixers.terms import Bias, Features, Outer
 from synthbench.backends.jax.precision import full_precision
-from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
+from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes

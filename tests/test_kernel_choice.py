@@ -4,38 +4,55 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 import synthbench
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.backends.kernel_choice import (
-    Kernel,
     choose,
     is_trained,
-    kernel_in_force,
+    only_offers,
     recording_offers,
+    taken_kernel,
     that_differ,
     tracing,
     using_kernel,
 )
 from synthbench.backends.kernel_record import force_long_kernels
+from synthbench.errors import SynthbenchError
+from synthbench.kernel import Kernel
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.kernel_cache import (
+    CODE,
     cache_file,
     read_choices,
     source_digest,
     store_choices,
 )
-from synthbench.measure.kernel_choice import bare_cell, has_choice
+from synthbench.measure.kernel_choice import (
+    Choices,
+    Offer,
+    choose_kernels,
+    has_choice,
+    raced_cell,
+    work_of,
+)
+from synthbench.mixers.notation import parse
 from synthbench.models.start_values import start_values
 from synthbench.record import KernelChoice, KernelTime, Measurements, Parity, Record
 from synthbench.run.cell_runner import CellRunner
+from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import (
+    OFFERS,
+    Made,
+    Race,
     Series,
     groups_of,
     kernel_for,
@@ -51,16 +68,27 @@ SLOW, FAST = Kernel("slow"), Kernel("fast", products="oneDNN", queries=8, logits
 SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
 
 
-def test_the_first_kernel_is_used_unless_another_is_in_force() -> None:
+def test_the_first_kernel_is_used_unless_another_is_wanted() -> None:
     assert choose([SLOW, FAST]) is SLOW
-    with using_kernel(FAST.name):
-        assert kernel_in_force() == FAST.name
+    assert taken_kernel() is SLOW
+    with using_kernel(FAST):
         assert choose([SLOW, FAST]) is FAST
+        assert taken_kernel() is FAST
         assert choose([SLOW]) is SLOW  # a form that does not have it
+        assert taken_kernel() is SLOW
         with using_kernel(None):
             assert choose([SLOW, FAST]) is SLOW
         assert choose([SLOW, FAST]) is FAST
-    assert kernel_in_force() is None
+
+
+def test_a_kernel_is_used_at_its_own_sizes_where_small_inputs_make_no_difference() -> None:
+    """Parity is checked on small inputs, where several sizes would lead to the same blocks."""
+    small = Kernel(FAST.path, FAST.products, logits=2**18)
+    with using_kernel(FAST):
+        assert choose([SLOW, small]) is FAST
+    for other in (Kernel("fast", "MKL"), Kernel("faster", "oneDNN")):
+        with using_kernel(other):
+            assert choose([SLOW, small]) is SLOW
 
 
 def test_a_name_tells_kernels_apart() -> None:
@@ -75,8 +103,16 @@ def test_every_offer_in_a_block_is_recorded_once() -> None:
         choose([SLOW, FAST])
         choose([FAST, SLOW])
     choose([Kernel("later")])
-    assert offers == {SLOW.name: SLOW, FAST.name: FAST}
-    assert list(offers) == [SLOW.name, FAST.name]
+    assert list(offers) == [SLOW, FAST]
+
+    def form() -> None:
+        choose([FAST, SLOW])
+        raise AssertionError("the form went on computing")
+
+    with only_offers() as offers:
+        form()
+    assert list(offers) == [FAST, SLOW]
+    assert choose([SLOW, FAST]) is SLOW
 
 
 def test_what_is_traced_is_known_only_inside() -> None:
@@ -102,12 +138,12 @@ def test_every_kernel_in_torch_computes_the_same(variant: str) -> None:
     """With masks, at full length and below, with gradients; blocks of four queries."""
     with recording_offers() as offers, force_long_kernels():
         parity.collect("torch", variant, "float32", "fused")
-    for name in offers:
-        with using_kernel(name), force_long_kernels():
+    for kernel in offers:
+        with using_kernel(kernel), force_long_kernels():
             found = parity.collect("torch", variant, "float32", "fused")
         for case, got in found.items():
             error = parity.relative_error(got["forward"], got["reference"])
-            assert error <= 2e-5, f"{name}, {case}: off by {error}"
+            assert error <= 2e-5, f"{kernel.name}, {case}: off by {error}"
 
 
 @pytest.mark.parametrize("variant", ["V", "R", "FR+V", "FD", "light_conv", "dynamic_conv"])
@@ -118,10 +154,10 @@ def test_every_kernel_in_jax_computes_the_same(variant: str) -> None:
     with recording_offers() as offers:
         synthbench.apply(variant, parameters, x, framework="jax", **SIZES)
     assert len(offers) >= 2
-    for name in offers:
-        with using_kernel(name), force_long_kernels():
+    for kernel in offers:
+        with using_kernel(kernel), force_long_kernels():
             y = synthbench.apply(variant, parameters, x, framework="jax", **SIZES)
-        np.testing.assert_allclose(y, want, atol=1e-5, err_msg=name)
+        np.testing.assert_allclose(y, want, atol=1e-5, err_msg=kernel.name)
 
 
 def cell(**changes: Any) -> Cell:
@@ -132,21 +168,22 @@ def cell(**changes: Any) -> Cell:
     return Cell.from_flat(**content | changes)
 
 
-def choice(of: Cell, chosen: str = FAST.name) -> KernelChoice:
-    times = [KernelTime(name=k.name, samples=[1.0]) for k in (SLOW, FAST)]
-    return KernelChoice(cell=bare_cell(of), chosen=chosen, kernels=times)
+def choice(of: Cell, chosen: Kernel = FAST) -> KernelChoice:
+    times = [KernelTime(kernel=kernel, samples=[1.0]) for kernel in (SLOW, FAST)]
+    return KernelChoice(cell=raced_cell(of), chosen=chosen, kernels=times)
 
 
 def test_cells_of_the_same_shapes_share_a_choice() -> None:
     made = [choice(cell())]
     encoder = {"model": "encoder", "vocabulary": 40, "layers": 2}
     for same in (cell(replica=1), cell(seed=3), cell(label="a"), cell(**encoder)):
-        assert bare_cell(same) == bare_cell(cell())
-        assert kernel_for(same, made) == FAST.name
+        assert raced_cell(same) == raced_cell(cell())
+        assert kernel_for(same, made) == FAST
     for other in (
         cell(seq_len=7), cell(batch=2), cell(mode="train"), cell(dtype="float64"),
         cell(variant="R"), cell(d_model=32), cell(heads=4), cell(head_dim=3),
-        cell(framework="jax", compile="compiled"),
+        cell(framework="jax", compile="compiled"), cell(model="decoder", vocabulary=40),
+        cell(model="encoder", vocabulary=40, positions="relative"),
     ):  # fmt: skip
         assert kernel_for(other, made) is None
     assert kernel_for(cell(form="reference"), made) is None
@@ -175,30 +212,143 @@ def test_what_a_form_offers_is_known_without_computing(framework: str, mode: str
         assert backend.offer_kernels(model, setting, mode, batch) == list(offers), variant
 
 
-def series(variant: str, *offers: str, **changes: Any) -> Series:
+def series(variant: str, *paths: str, work: str = "attention", **changes: Any) -> Series:
     cells = [cell(variant=variant, seq_len=2**n, max_len=2**n, **changes) for n in range(3)]
-    return Series(tuple(map(bare_cell, cells)), tuple((offer, "other") for offer in offers))
+    offers = [Offer((Kernel(path), Kernel("other")), work) for path in paths]
+    return Series(tuple(map(raced_cell, cells)), tuple(offers))
 
 
 def test_mixers_with_the_same_kernels_share_a_choice() -> None:
-    alike = [series("R", "a", "b", "b"), series("V", "a", "b", "b")]
-    apart = [series("D", "a", "b", "c"), series("R", "a", "b", "b", mode="train")]
-    assert groups_of([*alike, *apart], each=False) == [alike, apart[:1], apart[1:]]
-    assert groups_of([*alike, *apart], each=True) == [[s] for s in (*alike, *apart)]
+    alike = [series("V", "a", "b", "b"), series("D", "a", "b", "b")]
+    apart = [
+        series("FR", "a", "b", "c"), series("V", "a", "b", "b", mode="train"),
+        series("R", "a", "b", "b", work="attention, constant weights"),
+    ]  # fmt: skip
+    assert groups_of([*alike, *apart], each=False) == [alike, *([one] for one in apart)]
+    assert groups_of([*alike, *apart], each=True) == [[one] for one in (*alike, *apart)]
     first, second = alike
-    timed = KernelChoice(cell=first.cells[0], chosen="a")
-    between = KernelChoice(cell=first.cells[1], chosen="a", like=["R at 1", "R at 4"])
+    timed = KernelChoice(cell=first.cells[0], chosen=SLOW)
+    between = KernelChoice(cell=first.cells[1], chosen=FAST, like=["V at 1", "V at 4"])
     assert shared(first.cells, [timed, between]) == [timed, between]
     assert [(c.cell, c.chosen, c.like) for c in shared(second.cells, [timed, between])] == [
-        (second.cells[0], "a", ["R at 1"]), (second.cells[1], "a", ["R at 1", "R at 4"]),
+        (second.cells[0], SLOW, ["V at 1"]), (second.cells[1], FAST, ["V at 1", "V at 4"]),
     ]  # fmt: skip
 
 
-def record(of: Cell, kernels: list[str], outcome: Any = "ok") -> Record:
+def test_which_mixers_do_the_same_work() -> None:
+    def work(variant: str) -> str:
+        return work_of(parse(variant), variant)
+
+    assert work("V") == work("FR") == work("R+V") == "attention"
+    assert work("R") == work("R+Fix") == "attention, constant weights"  # kept between calls
+    assert len({work(v) for v in ("V", "light_conv", "light_conv(width=3)", "dynamic_conv")}) == 4
+
+
+class FakeHost:
+    """Answers as a host does; the longest lengths end the process, one mixer never answers."""
+
+    def __init__(self, ends_from: int = 10**9, hangs: str = "") -> None:
+        self.ends_from, self.hangs = ends_from, hangs
+        self.raced: list[tuple[str, list[int]]] = []
+
+    def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
+        cells = [Cell.model_validate(raw) for raw in request["cells"]]
+        assert seconds > 0
+        if any(one.variant == self.hangs for one in cells):
+            raise SynthbenchError("timeout")
+        if target == OFFERS:
+            return [Offer((SLOW, FAST), work_of(parse(one.variant), one.variant)) for one in cells]
+        self.raced.append((cells[0].variant, [one.seq_len for one in cells]))
+        if cells[-1].seq_len >= self.ends_from:
+            raise SynthbenchError("killed")
+        return Choices([KernelChoice(cell=one, chosen=FAST) for one in cells], [], True)
+
+
+class Notes(Silent):
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def races(host: FakeHost, seconds: float = 60.0, **options: Any) -> tuple[list[Made], list[str]]:
+    observer = Notes()
+    hosts = cast(dict[str, Host], {"torch": host})
+    race = Race(hosts, observer, seconds, 60.0, **options)
+    cells = [
+        cell(variant=variant, seq_len=length, max_len=length, replica=replica)
+        for variant in ("D", "V", "R", "light_conv")
+        for length in (8, 4)
+        for replica in (0, 1)
+    ]
+    return list(race.choose(cells, decided=[])), observer.notes
+
+
+def test_one_of_several_mixers_is_timed_for_all() -> None:
+    host = FakeHost()
+    found, notes = races(host)
+    assert host.raced == [("V", [4, 8]), ("R", [4, 8]), ("light_conv", [4, 8])]
+    assert [len(made.choices) for made in found] == [4, 2, 2]
+    assert [choice.like for choice in found[0].choices] == [[], [], ["V at 4"], ["V at 8"]]
+    assert notes == []
+    host = FakeHost()
+    races(host, each=True)
+    assert [variant for variant, _ in host.raced] == ["V", "R", "D", "light_conv"]
+
+
+def test_a_length_that_ends_the_process_costs_only_itself() -> None:
+    host = FakeHost(ends_from=8)
+    found, notes = races(host)
+    assert host.raced[:2] == [("V", [4, 8]), ("V", [4])]
+    assert {choice.cell.seq_len for made in found for choice in made.choices} == {4}
+    assert len(notes) == 3 and all("killed" in note for note in notes)
+
+
+def test_a_mixer_that_hangs_costs_only_itself() -> None:
+    host = FakeHost(hangs="light_conv")
+    _, notes = races(host)
+    assert [variant for variant, _ in host.raced] == ["V", "R"]
+    (note,) = notes
+    assert "light_conv" in note and "timeout" in note
+
+
+def test_when_the_time_has_passed_the_rest_is_reported() -> None:
+    host = FakeHost()
+    found, notes = races(host, seconds=0.0)
+    assert found == [] and host.raced == []
+    assert notes == [
+        "kernels were not timed for 8 shapes: the 0 s for it had passed; their cells use the "
+        "kernel that needs no measurement"
+    ]
+
+
+def test_a_choice_in_this_process() -> None:
+    """Every kernel is timed at the shortest and the longest length at least."""
+    asked = [raced_cell(cell(seq_len=n, max_len=n)) for n in (16, 4, 8)]
+    found = choose_kernels([one.model_dump(mode="json") for one in asked], None, seconds=0.0)
+    assert found.failed == [] and found.is_own
+    assert [choice.cell.seq_len for choice in found.made] == [4, 8, 16]
+    for choice in (found.made[0], found.made[-1]):
+        assert len(choice.kernels) >= 2 and choice.failed == {}
+        assert all(len(timed.samples) >= 3 for timed in choice.kernels)
+    nothing = choose_kernels([asked[0].model_dump(mode="json")], 1000, seconds=0.0)
+    assert nothing.made == []
+    assert re.search(r"V at 16: \d kernels at a time need about .* MB, with 0", nothing.failed[0])
+
+
+def test_a_kernel_that_was_not_timed_cannot_be_the_chosen_one() -> None:
+    with pytest.raises(ValidationError, match="nonsense, is not among those timed"):
+        choice(cell(), Kernel("nonsense"))
+
+
+def record(
+    of: Cell, kernels: list[str], outcome: Any = "ok", chosen: Kernel | None = None
+) -> Record:
     parity = Parity(against="numpy", forward=0, gradient=0, tolerance=1, passed=True)
     return Record(
         id=of.id, cell=of, outcome=outcome, started="2026-01-01", wall_seconds=1,
-        measurements=Measurements(kernels=kernels, parity=parity),
+        measurements=Measurements(kernels=kernels, parity=parity, kernel_choice=chosen),
     )  # fmt: skip
 
 
@@ -211,6 +361,17 @@ def test_a_cell_that_used_other_kernels_than_before_is_quarantined() -> None:
     refused = runner.with_same_kernels(record(cell(replica=1), ["a"]))
     assert refused.outcome == "quarantined"
     assert "other kernels (a) than the same cell earlier in this run (a, b)" in refused.reason
+
+
+def test_a_resumed_run_is_held_to_the_kernels_of_its_earlier_records() -> None:
+    runner = CellRunner(Measure(), "cpu", [], Silent())
+    old, new = cell(), cell(batch=2)
+    runner.remember_kernels([record(old, ["a"]), record(new, ["a"], chosen=FAST)])
+    assert runner.with_same_kernels(record(old, ["a"], chosen=SLOW)).outcome == "ok"  # not known
+    assert runner.with_same_kernels(record(new, ["a"], chosen=FAST)).outcome == "ok"
+    refused = runner.with_same_kernels(record(new, ["a"], chosen=SLOW))
+    assert f"other kernels (a, {SLOW.name}) than" in refused.reason
+    assert f"earlier in this run (a, {FAST.name})" in refused.reason
 
 
 @pytest.mark.parametrize("folder", sorted(Path("results").glob("*/*/records.jsonl")), ids=str)
@@ -236,20 +397,27 @@ def test_choices_are_kept_until_something_decisive_changes(
         assert cache_file(environment | {name: value}) != file
     assert read_choices(file) == []
     store_choices(file, [choice(cell()), choice(cell(batch=2))])
-    store_choices(file, [choice(cell(), SLOW.name)])
+    store_choices(file, [choice(cell(), SLOW)])
     kept = {found.cell.batch: found.chosen for found in read_choices(file)}
-    assert kept == {1: SLOW.name, 2: FAST.name}
+    assert kept == {1: SLOW, 2: FAST}
     assert [path.name for path in file.parent.iterdir()] == [file.name]
     file.write_text("[{}")
     assert read_choices(file) == []
 
 
 def test_a_change_of_the_code_makes_old_choices_void(tmp_path: Path) -> None:
-    (tmp_path / "a.py").write_text("1")
+    for name in CODE:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").write_text("1")
+    (tmp_path / "cli.py").write_text("1")
     before = source_digest(tmp_path)
+    (tmp_path / "cli.py").write_text("2")
     assert source_digest(tmp_path) == before
-    (tmp_path / "a.py").write_text("2")
-    assert source_digest(tmp_path) != before
+    for name in CODE:
+        (tmp_path / name / "a.py").write_text("2")
+        changed = source_digest(tmp_path)
+        assert changed != before
+        before = changed
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
@@ -260,5 +428,5 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
 def test_only_needed_choices_are_taken_from_the_cache() -> None:
     cached = [choice(cell()), choice(cell(batch=2)), choice(cell(batch=3))]
     wanted = [cell(replica=1), cell(batch=2)]
-    taken = needed_choices(wanted, cached, [choice(cell(batch=2), SLOW.name)])
+    taken = needed_choices(wanted, cached, [cell(batch=2, seed=3)])
     assert [found.cell.batch for found in taken] == [1]

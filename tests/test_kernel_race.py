@@ -17,6 +17,7 @@ from synthbench.analysis.kernel_race import (
     race,
     winner,
 )
+from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import choose_between
 from synthbench.record import KernelChoice
 from synthbench.run.kernel_choices import by_length
@@ -47,14 +48,14 @@ def test_the_first_kernel_stays_unless_another_is_faster_beyond_its_interval() -
     assert winner({"first": [1.0, 1.4] * 9, "other": [0.9, 1.3] * 9}) == "other"  # in every round
 
 
-def test_a_kernel_that_cannot_win_is_left_out_after_two_steps() -> None:
+def test_a_kernel_that_cannot_win_is_left_out_after_three_steps() -> None:
     steps = clockwork({"first": 1.0, "slow": HOPELESS + 0.01, "near": HOPELESS - 0.01})
     samples = race(["first", "slow", "near"], steps, 1.0, never)
     assert {name: len(found) for name, found in samples.items()} == {
-        "first": 2 + MOST_ROUNDS, "slow": 2, "near": 2 + MOST_ROUNDS,
+        "first": 3 + MOST_ROUNDS, "slow": 3, "near": 3 + MOST_ROUNDS,
     }  # fmt: skip
-    # Two steps are no race: even a kernel that was faster in both did not win it.
-    assert winner({"first": [1.0] * 9, "lucky": [0.5, 0.5]}) == "first"
+    # Three steps are no race: even a kernel that was faster in all did not win it.
+    assert winner({"first": [1.0] * 9, "lucky": [0.5, 0.5, 0.5]}) == "first"
 
 
 def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:
@@ -66,9 +67,9 @@ def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:
 def test_a_race_ends_with_its_time_but_not_before_the_least_number_of_rounds() -> None:
     ticks = count(0.0, 4.0)  # at every look at the clock
     samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 15.0, lambda: next(ticks))
-    assert {len(found) for found in samples.values()} == {2 + LEAST_ROUNDS + 3}
+    assert {len(found) for found in samples.values()} == {3 + LEAST_ROUNDS + 3}
     samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 0.0, never)
-    assert {len(found) for found in samples.values()} == {2 + LEAST_ROUNDS}
+    assert {len(found) for found in samples.values()} == {3 + LEAST_ROUNDS}
 
 
 def test_kernels_take_turns_in_alternating_order() -> None:
@@ -79,7 +80,19 @@ def test_kernels_take_turns_in_alternating_order() -> None:
         return 1.0
 
     race(["a", "b", "c"], timed, 1.0, never)
-    assert "".join(order[:12]) == "abc" + "cba" + "cba" + "abc"
+    assert "".join(order[:12]) == "abc" + "cba" + "abc" + "cba"
+
+
+def test_one_disturbance_leaves_out_no_kernel() -> None:
+    """A pause of any two steps in a row: the fastest kernel still wins."""
+    for start in range(8):
+        number = count()
+
+        def timed(name: str) -> float:
+            paused = next(number) in (start, start + 1)  # noqa: B023
+            return {"a": 1.0, "b": 1.1, "c": 0.7}[name] + 5 * paused
+
+        assert winner(race(["a", "b", "c"], timed, 1.0, never)) == "c"
 
 
 def test_a_disturbance_of_one_round_decides_nothing() -> None:
@@ -118,13 +131,13 @@ def test_between_two_lengths_with_the_same_winner_no_race_is_run(lengths: int, s
 
     def choose(asked: Cell) -> KernelChoice:
         raced.append(asked.seq_len)
-        name = "short" if asked.seq_len < 2**switch else "long"
-        return KernelChoice(cell=asked, chosen=name)
+        path = "short" if asked.seq_len < 2**switch else "long"
+        return KernelChoice(cell=asked, chosen=Kernel(path))
 
     found = choose_between(cells, choose)
     assert [choice.cell for choice in found] == cells
     for choice in found:
-        assert choice.chosen == ("short" if choice.cell.seq_len < 2**switch else "long")
+        assert choice.chosen.path == ("short" if choice.cell.seq_len < 2**switch else "long")
         assert bool(choice.like) == (choice.cell.seq_len not in raced)
     assert len(raced) == len(set(raced))
     if lengths > 2 and not 0 < switch < lengths:
@@ -134,7 +147,7 @@ def test_between_two_lengths_with_the_same_winner_no_race_is_run(lengths: int, s
 def test_where_a_race_failed_nothing_is_taken_from_its_neighbours() -> None:
     cells = [cell(2**n) for n in range(3)]
     found = choose_between(
-        cells, lambda c: None if c.seq_len == 4 else KernelChoice(cell=c, chosen="a")
+        cells, lambda c: None if c.seq_len == 4 else KernelChoice(cell=c, chosen=Kernel("a"))
     )
     assert [choice.cell.seq_len for choice in found] == [1, 2]
 

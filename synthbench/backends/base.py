@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from synthbench.errors import ShapeError, UnsupportedError
+from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
@@ -196,8 +197,10 @@ class Backend(Protocol):
         None if only the compiled program can say it.
         """
 
-    def offer_kernels(self, model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
-        """The names of the kernels that the form could use for a step, its first choice first.
+    def offer_kernels(
+        self, model: Model, setting: Setting, mode: str, batch: Batch
+    ) -> list[Kernel]:
+        """The kernels that the form could use for a step, its first choice first.
 
         Empty for code that has no choice. Nothing is computed, and no memory is allocated.
         """

@@ -2,40 +2,16 @@
 
 A form declares its kernels for given inputs in an order. The first is taken where nothing has been
 measured: it follows from a rule that needs no clock, so that it is the same in every process. A run
-measures the others once and puts the fastest in force by its name, for all of its cells.
+measures the others once and lets all of its cells use the fastest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any
 
-
-@dataclass(frozen=True)
-class Kernel:
-    """One way to compute a form: the algorithm, the library of its products, its block sizes."""
-
-    path: str  # what tables call it, like "blocks of queries"
-    products: str = ""  # the library of matrix products; empty where the framework has only one
-    logits: int = 0  # per block, at most; 0 where there are no blocks
-    queries: int = 0  # per block, at most; 0 where `logits` alone decides
-
-    @property
-    def name(self) -> str:
-        """The kernel in one line, different from every other of the same form."""
-        both = (self.queries, "queries"), (self.logits, "logits")
-        sizes = [f"{_power_of_two(number)} {what}" for number, what in both if number]
-        blocks = [f"at most {' and '.join(sizes)} per block"] if sizes else []
-        products = [f"products by {self.products}"] if self.products else []
-        return ", ".join([self.path, *blocks, *products])
-
-
-def _power_of_two(number: int) -> str:
-    """Large powers of two as such: 262144 is 2^18."""
-    exponent = number.bit_length() - 1
-    return f"2^{exponent}" if exponent > 10 and number == 1 << exponent else str(number)
+from synthbench.kernel import Kernel
 
 
 def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -> list[Any]:
@@ -46,9 +22,10 @@ def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -
     return list(found.values())
 
 
-_in_force: str | None = None
+_wanted: Kernel | None = None
+_taken: Kernel | None = None
 _trained: bool | None = None
-_offers: list[dict[str, Kernel]] = []
+_offers: list[dict[Kernel, None]] = []
 _only_offers = False
 
 
@@ -57,32 +34,35 @@ class OfferMadeError(Exception):
 
 
 def choose(kernels: Sequence[Kernel]) -> Kernel:
-    """The kernel in force if it is among these, else the first of them."""
+    """The kernel that is wanted if the form has it, else the first of its kernels.
+
+    A form has it at any sizes of blocks: for small inputs several sizes lead to the same blocks.
+    """
+    global _taken
     for offer in _offers:
-        offer.update((kernel.name, kernel) for kernel in kernels)
+        offer.update(dict.fromkeys(kernels))
     if _only_offers:
         raise OfferMadeError
-    if _in_force is not None:
-        for kernel in kernels:
-            if kernel.name == _in_force:
-                return kernel
-    return kernels[0]
+    _taken = kernels[0]
+    if _wanted is not None and any(_wanted.is_like(kernel) for kernel in kernels):
+        _taken = _wanted
+    return _taken
 
 
-def kernel_in_force() -> str | None:
-    """The name of the kernel that forms use where they have it; None: their first."""
-    return _in_force
+def taken_kernel() -> Kernel | None:
+    """What the last choice in this process gave; None if there was none."""
+    return _taken
 
 
 @contextmanager
-def using_kernel(name: str | None) -> Iterator[None]:
-    """In this block, forms use the kernel of this name where they have it; None: their first."""
-    global _in_force
-    before, _in_force = _in_force, name
+def using_kernel(kernel: Kernel | None) -> Iterator[None]:
+    """In this block, forms use this kernel where they have it; None: the first of their own."""
+    global _wanted
+    before, _wanted = _wanted, kernel
     try:
         yield
     finally:
-        _in_force = before
+        _wanted = before
 
 
 def is_trained() -> bool | None:
@@ -102,9 +82,9 @@ def tracing(trained: bool) -> Iterator[None]:
 
 
 @contextmanager
-def recording_offers() -> Iterator[dict[str, Kernel]]:
-    """Collect every kernel that a form could have used in this block, by name, in their order."""
-    offer: dict[str, Kernel] = {}
+def recording_offers() -> Iterator[dict[Kernel, None]]:
+    """Collect every kernel that a form could have used in this block, in their order."""
+    offer: dict[Kernel, None] = {}
     _offers.append(offer)
     try:
         yield offer
@@ -113,7 +93,7 @@ def recording_offers() -> Iterator[dict[str, Kernel]]:
 
 
 @contextmanager
-def only_offers() -> Iterator[dict[str, Kernel]]:
+def only_offers() -> Iterator[dict[Kernel, None]]:
     """Like `recording_offers`; the first choice of a form ends the block before it computes."""
     global _only_offers
     before, _only_offers = _only_offers, True

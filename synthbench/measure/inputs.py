@@ -20,12 +20,26 @@ def random_batch(model: Model, batch: int, seq_len: int, seed: int = 0) -> Batch
     Targets are [B,L], for the second sequence of an encoder-decoder, and [B] for a classifier.
     """
     generator = np.random.default_rng(seed)
+    x, y = _shapes(model, batch, seq_len)
     inputs: np.ndarray
     if model.is_stack:
-        tokens = seq_len + (model.target_len or 0)
-        inputs = generator.integers(model.vocabulary or 0, size=(batch, tokens))
+        inputs = generator.integers(model.vocabulary or 0, size=x)
     else:
-        x = (batch, seq_len, model.sizes.d_model)
         inputs = generator.standard_normal(x, dtype=np.float32)
-    targets = generator.integers(model.classes, size=(batch, *model.targets_of(seq_len)))
-    return Batch(inputs=inputs, targets=targets)
+    return Batch(inputs=inputs, targets=generator.integers(model.classes, size=y))
+
+
+def empty_batch(model: Model, batch: int, seq_len: int) -> Batch:
+    """Like `random_batch`, of zeros that take no memory: where only shapes and types matter."""
+    x, y = _shapes(model, batch, seq_len)
+    token, value = np.zeros((), np.int64), np.zeros((), np.float32)
+    inputs = np.broadcast_to(token if model.is_stack else value, x)
+    return Batch(inputs=inputs, targets=np.broadcast_to(token, y))
+
+
+def _shapes(model: Model, batch: int, seq_len: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of inputs and targets."""
+    y = (batch, *model.targets_of(seq_len))
+    if model.is_stack:
+        return (batch, seq_len + (model.target_len or 0)), y
+    return (batch, seq_len, model.sizes.d_model), y

@@ -13,12 +13,12 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-import synthbench.backends
 from synthbench.measure.environment import machine_id
 from synthbench.record import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
-# What decides which kernel is the fastest, beside the machine and the code of the kernels.
+CODE = ("analysis", "backends", "measure", "mixers", "models")  # folders of the package
+# What decides which kernel is the fastest, beside the machine and the code.
 DECISIVE = ("python", "pinned_to", "cpu_quota", "versions", "variables")
 
 
@@ -36,12 +36,12 @@ def cache_file(environment: dict[str, Any]) -> Path:
     return cache_folder() / f"{machine_id(environment)}-{digest}.json"
 
 
-def source_digest(folder: Path | None = None) -> str:
-    """SHA-256 of the code of the back ends: a change of a kernel makes old choices void."""
-    folder = folder or Path(synthbench.backends.__path__[0])
+def source_digest(root: Path | None = None) -> str:
+    """SHA-256 of the code that is timed and that chooses: a change of it makes old choices void."""
+    root = root or Path(__file__).resolve().parents[1]
     digest = hashlib.sha256()
-    for file in sorted(folder.rglob("*.py")):
-        digest.update(file.relative_to(folder).as_posix().encode() + b"\0" + file.read_bytes())
+    for file in sorted(file for name in CODE for file in (root / name).rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 

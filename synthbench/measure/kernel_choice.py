@@ -4,22 +4,49 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from synthbench.analysis.kernel_race import race, winner
 from synthbench.backends.base import BACKENDS, Backend, Step
-from synthbench.backends.kernel_choice import recording_offers, using_kernel
+from synthbench.backends.kernel_choice import using_kernel
 from synthbench.errors import SynthbenchError
+from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
-from synthbench.measure.inputs import random_batch, setting_of
+from synthbench.measure.inputs import empty_batch, random_batch, setting_of
+from synthbench.measure.memory_prediction import (
+    TooLargeError,
+    available_memory_for,
+    declared_plan,
+    predict,
+)
 from synthbench.measure.timing import timed
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import Mixer
+from synthbench.mixers.notation import parse
+from synthbench.models.model import Model
 from synthbench.models.spec import ModelSpec
 from synthbench.models.start_values import start_values
 from synthbench.record import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer
-Choose = Callable[[Cell], KernelChoice | None]
+OWN = "synthbench."  # the modules of mixers and components that are not from a plug-in
+CONSTANT = frozenset({"random", "fixed_random"})  # components whose weights do not depend on X
+
+
+class Offer(NamedTuple):
+    """The kernels that a cell could use; cells of the same `work` may share a choice."""
+
+    kernels: tuple[Kernel, ...]
+    work: str
+
+
+class Choices(NamedTuple):
+    """The choices that were made, and what went wrong with the others, a line each."""
+
+    made: list[KernelChoice]
+    failed: list[str]
+    is_own: bool  # whether no plug-in's code was timed, which may change without a trace
 
 
 def has_choice(cell: Cell) -> bool:
@@ -32,47 +59,85 @@ def has_choice(cell: Cell) -> bool:
     )
 
 
-def bare_cell(cell: Cell) -> Cell:
-    """The cell of the mixer alone at the shapes of a cell: cells that share it share a kernel."""
-    sizes = {n: getattr(cell.model, n) for n in ("d_model", "heads", "head_dim", "max_len")}
-    bare = ModelSpec(kind="mixer", **sizes)
-    return cell.changed(model=bare, task="cost", options={}, seed=0, label="", replica=0)
+def raced_cell(cell: Cell) -> Cell:
+    """The cell whose kernels are timed for a cell: the mixer at its shapes, and little around it.
+
+    A mixer of a stack is timed alone, unless it is causal or has a position bias.
+    """
+    spec = cell.model
+    kept = {n: getattr(spec, n) for n in ("d_model", "heads", "head_dim", "max_len")}
+    if spec.kind in ("decoder", "encoder_decoder") or spec.positions == "relative":
+        names = ("kind", "positions", "target_len", "cross_heads", "cross_head_dim")
+        kept |= {name: getattr(spec, name) for name in names}
+        kept |= {"layers": 1, "feed_forward": 1, "vocabulary": 2}
+        kept |= {"labels": 2 if spec.labels else None}
+    model = ModelSpec(**{"kind": "mixer", **kept})
+    plain = {"task": "cost", "options": {}, "form": "auto", "seed": 0, "label": "", "replica": 0}
+    return cell.changed(model=model, **plain)
 
 
-def offers(cells: Sequence[dict[str, Any]]) -> list[list[str]]:
-    """The kernels that each bare cell, given as JSON, could use; none where it cannot run."""
-    return [_offers_of(Cell.model_validate(cell)) for cell in cells]
+def offers(cells: Sequence[dict[str, Any]]) -> list[Offer]:
+    """What each raced cell, given as JSON, could use; no kernels where it cannot run."""
+    return [_offer_of(Cell.model_validate(cell)) for cell in cells]
 
 
-def _offers_of(cell: Cell) -> list[str]:
+def _offer_of(cell: Cell) -> Offer:
     backend = _backend_of(cell)
     try:
         model = model_of(cell)
-        if backend.form_of(model.mixer, cell.form) != "fused":  # a plug-in's own code, say
-            return []
-        batch = random_batch(model, cell.batch, cell.seq_len)
-        return backend.offer_kernels(model, setting_of(cell), cell.mode, batch)
+        if backend.form_of(model.mixer, cell.form) != "fused":
+            return Offer((), "")
+        return Offer(tuple(_kernels_of(backend, model, cell)), work_of(model.mixer, cell.variant))
     except Exception:  # whatever is wrong with a mixer, the check of its results will say it
-        return []
+        return Offer((), "")
 
 
-def choose_kernels(cells: Sequence[dict[str, Any]], seconds: float = SECONDS) -> list[KernelChoice]:
-    """The choices for bare cells, given as JSON, that differ in their length alone.
+def _kernels_of(backend: Backend, model: Model, cell: Cell) -> list[Kernel]:
+    batch = empty_batch(model, cell.batch, cell.seq_len)
+    return backend.offer_kernels(model, setting_of(cell), cell.mode, batch)
 
-    `seconds`: of each race. Cells that cannot be run are left out.
+
+def work_of(mixer: Mixer, variant: str) -> str:
+    """Equal for mixers whose kernels of the same name do about the same work."""
+    if not isinstance(mixer, Attention) or not is_own(mixer):
+        return variant
+    names = {component.name for component in mixer.components}
+    return "attention, constant weights" if names <= CONSTANT else "attention"
+
+
+def is_own(mixer: Mixer) -> bool:
+    """Whether a mixer and its components are of this package, not of a plug-in."""
+    parts = (mixer, *getattr(mixer, "components", ()))
+    return all(type(part).__module__.startswith(OWN) for part in parts)
+
+
+def choose_kernels(
+    cells: Sequence[dict[str, Any]], memory_bytes: int | None, seconds: float = SECONDS
+) -> Choices:
+    """The choices for raced cells, given as JSON, that differ in their length alone.
+
+    `memory_bytes`: what they may use at most, None: all that is available. `seconds`: of each race.
     """
+    failed: list[str] = []
 
     def choose(cell: Cell) -> KernelChoice | None:
         try:
-            return choice_of(_backend_of(cell), cell, seconds)
-        except SynthbenchError:  # as for `offers`
+            backend = _backend_of(cell)
+            available = available_memory_for(backend, cell, memory_bytes)
+            return choice_of(backend, cell, seconds, available)
+        except Exception as error:  # such as out of memory: other lengths may do
+            kind = "" if isinstance(error, SynthbenchError) else f"{type(error).__name__}: "
+            failed.append(f"{cell.variant} at {cell.seq_len}: {kind}{error}")
             return None
 
     asked = sorted(map(Cell.model_validate, cells), key=lambda cell: cell.seq_len)
-    return choose_between(asked, choose)
+    own = all(is_own(parse(cell.variant)) for cell in asked)
+    return Choices(choose_between(asked, choose), failed, own)
 
 
-def choose_between(cells: Sequence[Cell], choose: Choose) -> list[KernelChoice]:
+def choose_between(
+    cells: Sequence[Cell], choose: Callable[[Cell], KernelChoice | None]
+) -> list[KernelChoice]:
     """The choices for lengths in order: where the same kernel wins on either side, it is taken."""
     found: dict[int, KernelChoice | None] = {}
 
@@ -107,47 +172,67 @@ def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
     return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like)
 
 
-def choice_of(backend: Backend, cell: Cell, seconds: float = SECONDS) -> KernelChoice | None:
-    """The choice for a bare cell in this process; None if there is none to make."""
+def choice_of(
+    backend: Backend, cell: Cell, seconds: float = SECONDS, available: int | None = None
+) -> KernelChoice | None:
+    """The choice for a raced cell in this process; None if there is none to make.
+
+    Raises TooLargeError if the steps of all kernels together need more than `available` bytes.
+    """
     model, setting = model_of(cell), setting_of(cell)
+    kernels = _kernels_of(backend, model, cell)
+    if len(kernels) < 2:
+        return None
+    require_room(backend, model, cell, len(kernels), available)
     batch = random_batch(model, cell.batch, cell.seq_len)
     start = start_values(model.parameters())
 
-    def built(name: str | None) -> Step:
+    def built(kernel: Kernel) -> Step:
         step = backend.build(model, start, setting, cell.mode, batch)
-        with using_kernel(name):
+        with using_kernel(kernel):
             step.compile()
             step.wait(step())
         return step
 
-    with recording_offers() as found:
-        first = built(None)
-    names = list(found)
-    if len(names) < 2:
-        return None
     keep_freed_memory()
-    steps, failed = {names[0]: first}, {}
-    for name in names[1:]:
+    steps, failed = {kernels[0]: built(kernels[0])}, {}
+    for kernel in kernels[1:]:
         try:
-            steps[name] = built(name)
+            steps[kernel] = built(kernel)
         except Exception as error:  # a kernel that fails here is not one to choose
-            failed[name] = f"{type(error).__name__}: {error}"
+            failed[kernel.name] = f"{type(error).__name__}: {error}"
     samples = race(list(steps), _timer(steps), seconds)
     return KernelChoice(
         cell=cell,
         chosen=winner(samples),
         kernels=[
-            KernelTime(name=name, samples=[round(value, 9) for value in found])
-            for name, found in samples.items()
+            KernelTime(kernel=kernel, samples=[round(value, 9) for value in found])
+            for kernel, found in samples.items()
         ],
         failed=failed,
     )
 
 
-def _timer(steps: dict[str, Step]) -> Callable[[str], float]:
-    def once(name: str) -> float:
-        step = steps[name]
-        with using_kernel(name):
+def require_room(
+    backend: Backend, model: Model, cell: Cell, steps: int, available: int | None
+) -> None:
+    """Raise TooLargeError unless so many steps, of which one runs at a time, fit into memory."""
+    if available is None:
+        return
+    batch = empty_batch(model, cell.batch, cell.seq_len)
+    held = declared_plan(model, cell).peak_bytes
+    needed = predict(backend, model, cell, batch).peak_bytes + steps * held
+    if needed > available:
+        raise TooLargeError(
+            f"{steps} kernels at a time need about {needed / 1e6:,.0f} MB, with "
+            f"{available / 1e6:,.0f} MB available"
+        )
+
+
+def _timer(steps: dict[Kernel, Step]) -> Callable[[Kernel], float]:
+    def once(kernel: Kernel) -> float:
+        step = steps[kernel]
+        with using_kernel(kernel):
             return timed(step, step.wait)
 
     return once

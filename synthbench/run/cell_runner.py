@@ -58,7 +58,7 @@ class CellRunner:
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
         self.ceilings: list[Ceiling] = []
         self.choices: list[KernelChoice] = []
-        self.used_kernels: dict[str, list[str]] = {}  # content of a cell -> what its rounds used
+        self.used_kernels: dict[str, Measurements] = {}  # content of a cell -> of its first round
         self.parities: dict[str, Parity | Reply] = {}
         self.own_lengths = OwnLengthChecks(observer)
         self.settled: dict[str, Record] = {}
@@ -109,6 +109,11 @@ class CellRunner:
             if record.outcome in SETTLED:
                 self.settled.setdefault(record.id, record)
 
+    def remember_kernels(self, records: Iterable[Record]) -> None:
+        """Hold the rest of a run to the kernels that its earlier records used."""
+        for record in records:
+            self.with_same_kernels(record)
+
     def measure_cell(self, cell: Cell, round_number: int, machine: str) -> Record | None:
         """The record of a cell in a round; None if its framework is no longer available."""
         started = now()
@@ -122,16 +127,17 @@ class CellRunner:
 
     def with_same_kernels(self, record: Record) -> Record:
         """The record; quarantined if an earlier one of the same content used other kernels."""
-        used = record.measurements.kernels
         if record.outcome != "ok":
             return record
-        content = record.cell.changed(replica=0).id
-        before = self.used_kernels.setdefault(content, used)
-        if used == before:
+        own = record.measurements
+        before = self.used_kernels.setdefault(record.cell.changed(replica=0).id, own)
+        if own.kernels == before.kernels and None in (own.kernel_choice, before.kernel_choice):
+            return record
+        if (own.kernels, own.kernel_choice) == (before.kernels, before.kernel_choice):
             return record
         reason = (
-            f"it used other kernels ({', '.join(used)}) than the same cell earlier in this run "
-            f"({', '.join(before)}), so the two cannot be compared"
+            f"it used other kernels ({_kernels(own)}) than the same cell earlier in this run "
+            f"({_kernels(before)}), so the two cannot be compared"
         )
         return record.model_copy(update={"outcome": "quarantined", "reason": reason})
 
@@ -225,6 +231,12 @@ def record_of(
         wall_seconds=reply.wall_seconds,
         host=reply.facts,
     )
+
+
+def _kernels(measured: Measurements) -> str:
+    """What a cell used, in words."""
+    chosen = measured.kernel_choice
+    return ", ".join(measured.kernels if chosen is None else [*measured.kernels, chosen.name])
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.backends.kernel_choice import using_kernel
 from synthbench.errors import NotationError, SynthbenchError
+from synthbench.kernel import Kernel
 from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
 from synthbench.record import Ceiling, Measurements, Parity
@@ -59,7 +60,8 @@ def run_child(
     stages = _Stages(send, facts)
     try:
         facts |= _limit(backend, job)
-        with using_kernel(job.content.get("kernel")):
+        wanted = job.content.get("kernel")
+        with using_kernel(None if wanted is None else Kernel(**wanted)):
             result, notes = _perform(backend, job, stages)
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
     except BaseException as error:  # anything that a job raises is its outcome

@@ -1,17 +1,26 @@
 """The kernels of a run: chosen once, by timing, before its cells; then the same in every round.
 
-Mixers whose forms declare the same kernels at all lengths share a choice: the first of them by name
-is timed for all. `synthbench tune` times each of them.
+Mixers whose kernels are the same at all lengths, and do about the same work, share a choice: one of
+them is timed for all. `synthbench tune` times each of them.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from synthbench.errors import SynthbenchError
-from synthbench.measure.kernel_choice import bare_cell, has_choice, taken_from
+from synthbench.kernel import Kernel
+from synthbench.measure.kernel_choice import (
+    Choices,
+    Offer,
+    has_choice,
+    raced_cell,
+    taken_from,
+)
+from synthbench.mixers.catalog import SHOWCASE
 from synthbench.record import KernelChoice
 from synthbench.run.host_client import Host
 from synthbench.run.progress import Observer, describe
@@ -19,15 +28,25 @@ from synthbench.suites.cell import Cell
 
 OFFERS = "synthbench.measure.kernel_choice:offers"
 CHOOSE = "synthbench.measure.kernel_choice:choose_kernels"
-LONGEST = 120.0  # seconds for the choices of one mixer
+LEAST_SECONDS = 1.0  # that a call may take, however little is left
+
+
+NOTHING = Offer((), "")
+
+
+class Made(NamedTuple):
+    """Choices, and whether they may be kept for other runs."""
+
+    choices: list[KernelChoice]
+    is_own: bool
 
 
 @dataclass(frozen=True)
 class Series:
-    """One mixer at several lengths, shortest first, and the kernels that it has at each."""
+    """One mixer at several lengths, shortest first, and what it offers at each."""
 
     cells: tuple[Cell, ...]
-    offers: tuple[tuple[str, ...], ...]
+    offers: tuple[Offer, ...]
 
     @property
     def same(self) -> tuple[object, ...]:
@@ -35,67 +54,110 @@ class Series:
         first = self.cells[0].changed(variant="")
         return first.id, tuple(cell.seq_len for cell in self.cells), self.offers
 
-
-def choose_kernels(
-    hosts: Mapping[str, Host],
-    cells: Iterable[Cell],
-    known: Sequence[KernelChoice],
-    seconds: float,
-    observer: Observer,
-    *,
-    timeout_seconds: float = LONGEST,
-    each: bool = False,
-) -> list[KernelChoice]:
-    """The choices that cells need and that are not among `known`, within some seconds.
-
-    `timeout_seconds`: of the choices of one mixer. `each`: every mixer is timed, also those that
-    declare the same kernels. What is left when the seconds have passed, and what cannot be timed,
-    is reported to the observer: those cells use the kernel that needs no measurement.
-    """
-    end = time.monotonic() + seconds
-    found: list[KernelChoice] = []
-    left = 0
-    timeout = min(timeout_seconds, LONGEST)
-    for members in groups_of(series_of(hosts, cells, known, timeout, observer), each):
-        if time.monotonic() > end:
-            left += sum(len(series.cells) for series in members)
-            continue
-        made = _choose(hosts, members[0].cells, timeout, observer)
-        found += [choice for series in members for choice in shared(series.cells, made)]
-    if left:
-        observer.note(
-            f"kernels were not measured for {left} shapes, which would have taken more than "
-            f"{seconds:g} s; their cells use the kernel that needs no measurement"
-        )
-    return found
+    @property
+    def rank(self) -> tuple[object, ...]:
+        """Its place in an order that does not depend on the suite: well-known mixers first."""
+        variant = self.cells[0].variant
+        place = SHOWCASE.index(variant) if variant in SHOWCASE else len(SHOWCASE)
+        return place, variant, self.cells[0].id
 
 
-def series_of(
-    hosts: Mapping[str, Host],
-    cells: Iterable[Cell],
-    known: Iterable[KernelChoice],
-    timeout: float,
-    observer: Observer,
-) -> list[Series]:
-    """The mixers with a choice to make, by name; those at `known` are left out."""
-    have = {choice.cell.id for choice in known}
-    bare = (bare_cell(cell) for cell in cells if has_choice(cell) and cell.framework in hosts)
-    wanted = {cell.id: cell for cell in bare if cell.id not in have}
-    found = []
-    for framework in dict.fromkeys(cell.framework for cell in wanted.values()):
-        own = [cell for cell in wanted.values() if cell.framework == framework]
-        observer.stage(f"looking for kernels of {framework} to choose from")
-        request = {"cells": [cell.model_dump(mode="json") for cell in own]}
+@dataclass
+class Race:
+    """How kernels are chosen: where, for how long, and who hears of it."""
+
+    hosts: Mapping[str, Host]
+    observer: Observer
+    seconds: float  # for all choices together
+    timeout_seconds: float  # for those of one mixer
+    memory_bytes: int | None = None
+    each: bool = False  # time every mixer, also those that could share a choice
+    begin: float = field(default_factory=time.monotonic)
+
+    @property
+    def left(self) -> float:
+        """The seconds that are left."""
+        return self.begin + self.seconds - time.monotonic()
+
+    def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
+        """The choices that cells need, one mixer after another; none for those `decided` already.
+
+        What is left when the seconds have passed, and what cannot be timed, is reported to the
+        observer: those cells use the kernel that needs no measurement.
+        """
+        skipped = 0
+        for members in groups_of(self.series(cells, decided), self.each):
+            if self.left <= 0:
+                skipped += sum(len(series.cells) for series in members)
+                continue
+            found = self.timed(members[0].cells)
+            made = [choice for series in members for choice in shared(series.cells, found.made)]
+            yield Made(made, found.is_own)
+        if skipped:
+            self.observer.note(
+                f"kernels were not timed for {skipped} shapes: the {self.seconds:g} s for it had "
+                "passed; their cells use the kernel that needs no measurement"
+            )
+
+    def series(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> list[Series]:
+        """The mixers with a choice to make, in their order."""
+        have = {raced_cell(cell).id for cell in decided}
+        raced = (raced_cell(c) for c in cells if has_choice(c) and c.framework in self.hosts)
+        wanted = {cell.id: cell for cell in raced if cell.id not in have}
+        offers = self.offers(list(wanted.values()))
+        several = (cell for cell in wanted.values() if len(offers[cell.id].kernels) > 1)
+        found = [
+            Series(tuple(group), tuple(offers[cell.id] for cell in group))
+            for group in by_length(several)
+        ]
+        return sorted(found, key=lambda series: series.rank)
+
+    def offers(self, cells: Sequence[Cell]) -> dict[str, Offer]:
+        """What each cell offers, by id; nothing where that cannot be known."""
+        found = {cell.id: NOTHING for cell in cells}
+        for framework in dict.fromkeys(cell.framework for cell in cells):
+            own = [cell for cell in cells if cell.framework == framework]
+            self.observer.stage(f"looking for kernels of {framework} to choose from")
+            known = self._offers_of(own, quietly=True)
+            if known is None:  # of a plug-in that hangs or ends the process; the others have theirs
+                for group in by_length(own):
+                    found |= self._offers_of(group) or {}
+            else:
+                found |= known
+        return found
+
+    def _offers_of(self, cells: Sequence[Cell], quietly: bool = False) -> dict[str, Offer] | None:
+        request = {"cells": [cell.model_dump(mode="json") for cell in cells]}
+        found: list[Offer] | None = self._call(cells[0], OFFERS, request, quietly)
+        if found is None:
+            return None
+        return {cell.id: offer for cell, offer in zip(cells, found, strict=True)}
+
+    def timed(self, cells: Sequence[Cell]) -> Choices:
+        """The choices for one mixer; without the longest length where the process ended."""
+        request: dict[str, Any] = {"memory_bytes": self.memory_bytes}
+        while cells and self.left > 0:
+            self.observer.stage(
+                f"choosing kernels: {describe(cells[0])}, {len(cells)} lengths "
+                f"({self.left:.0f} s left)"
+            )
+            request["cells"] = [cell.model_dump(mode="json") for cell in cells]
+            found: Choices | None = self._call(cells[0], CHOOSE, request)
+            if found is not None:
+                for failure in found.failed:
+                    self.observer.note(f"no kernel chosen for {failure}")
+                return found
+            cells = cells[:-1]
+        return Choices([], [], is_own=False)
+
+    def _call(self, cell: Cell, target: str, request: dict[str, Any], quietly: bool = False) -> Any:
+        seconds = max(min(self.timeout_seconds, self.left), LEAST_SECONDS)
         try:
-            offers = hosts[framework].call(OFFERS, request, timeout)
+            return self.hosts[cell.framework].call(target, request, seconds)
         except SynthbenchError as error:
-            observer.note(f"no kernels chosen in {framework}: {error}")
-            continue
-        by_id = {cell.id: tuple(names) for cell, names in zip(own, offers, strict=True)}
-        several = [cell for cell in own if len(by_id[cell.id]) > 1]
-        for group in by_length(several):
-            found.append(Series(tuple(group), tuple(by_id[cell.id] for cell in group)))
-    return sorted(found, key=lambda series: (series.cells[0].variant, series.cells[0].id))
+            if not quietly:
+                self.observer.note(f"no kernel chosen for {describe(cell)}: {error}")
+            return None
 
 
 def groups_of(found: Iterable[Series], each: bool) -> list[list[Series]]:
@@ -109,50 +171,40 @@ def groups_of(found: Iterable[Series], each: bool) -> list[list[Series]]:
 
 def shared(cells: Sequence[Cell], made: Iterable[KernelChoice]) -> list[KernelChoice]:
     """The choices for cells: their own, or those made for another mixer at the same lengths."""
-    by_length = {choice.cell.seq_len: choice for choice in made}
+    at_length = {choice.cell.seq_len: choice for choice in made}
     found = []
     for cell in cells:
-        choice = by_length.get(cell.seq_len)
+        choice = at_length.get(cell.seq_len)
         if choice is not None:
             found.append(choice if choice.cell == cell else taken_from(cell, choice))
     return found
 
 
-def _choose(
-    hosts: Mapping[str, Host], cells: Sequence[Cell], timeout: float, observer: Observer
-) -> list[KernelChoice]:
-    described = describe(cells[0])
-    observer.stage(f"choosing a kernel: {described}, {len(cells)} lengths")
-    request = {"cells": [cell.model_dump(mode="json") for cell in cells]}
-    try:
-        made: list[KernelChoice] = hosts[cells[0].framework].call(CHOOSE, request, timeout)
-    except SynthbenchError as error:
-        observer.note(f"no kernel chosen for {described}: {error}")
-        return []
-    return made
-
-
 def needed_choices(
-    cells: Iterable[Cell], cached: Iterable[KernelChoice], known: Iterable[KernelChoice]
+    cells: Iterable[Cell], cached: Iterable[KernelChoice], decided: Iterable[Cell]
 ) -> list[KernelChoice]:
-    """The cached choices that cells need and that are not known yet."""
-    have = {choice.cell.id for choice in known}
-    wanted = {bare_cell(cell).id for cell in cells if has_choice(cell)} - have
+    """The cached choices that cells need, without those that are `decided` already."""
+    have = {raced_cell(cell).id for cell in decided}
+    wanted = {raced_cell(cell).id for cell in cells if has_choice(cell)} - have
     return [choice for choice in cached if choice.cell.id in wanted]
 
 
 def by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that differ only in their length, shortest first."""
+    """Cells that differ only in their length, shortest first.
+
+    A `max_len` that is the length itself differs with it; any other is the same for all.
+    """
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        spec = cell.model.model_copy(update={"max_len": 1})
+        own = cell.model.max_len == cell.seq_len
+        spec = cell.model.model_copy(update={"max_len": 1}) if own else cell.model
         groups.setdefault(cell.changed(seq_len=1, model=spec).id, []).append(cell)
     return [sorted(group, key=lambda cell: cell.seq_len) for group in groups.values()]
 
 
-def kernel_for(cell: Cell, choices: Iterable[KernelChoice]) -> str | None:
-    """The name of the kernel that was chosen for a cell; None if none was."""
+def kernel_for(cell: Cell, choices: Iterable[KernelChoice]) -> Kernel | None:
+    """The kernel that was chosen for a cell; None if none was."""
     if not has_choice(cell):
         return None
-    wanted = bare_cell(cell).id
+    wanted = raced_cell(cell).id
     return next((choice.chosen for choice in choices if choice.cell.id == wanted), None)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from synthbench.kernel import Kernel
 from synthbench.measure.own_length import not_checked
 from synthbench.record import Measurements, OwnLength, Parity
 from synthbench.run.job import Job, Limits, Reply
@@ -29,7 +30,7 @@ class OwnLengthChecks:
     def check(
         self,
         cell: Cell,
-        kernel: str | None,
+        kernel: Kernel | None,
         parity: Parity,
         ask: Callable[[str, Job], Reply],
         limits: Limits,
@@ -61,7 +62,7 @@ class OwnLengthChecks:
     def _ask(
         self,
         cell: Cell,
-        kernel: str | None,
+        kernel: Kernel | None,
         parity: Parity,
         ask: Callable[[str, Job], Reply],
         limits: Limits,

@@ -112,6 +112,7 @@ def _measure(
     work.done = {(record.id, record.round) for record in records}
     work.settled = [record for record in records if record.outcome in SETTLED]
     work.machines = read_info(summary.run_dir).machines
+    work.earlier = records
     summary.outcomes.update(record.outcome for record in records)
     skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.done]
     progress = _Progress(work, summary, len(records), len(skips))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from synthbench.measure.kernel_cache import cache_file, store_choices
 from synthbench.record import KernelChoice
 from synthbench.run.cell_runner import CellRunner
-from synthbench.run.kernel_choices import choose_kernels
+from synthbench.run.kernel_choices import Race
 from synthbench.run.progress import Observer
 from synthbench.suites.plan import Plan
 
@@ -29,10 +29,14 @@ def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Obse
     try:
         runner.start(plan.frameworks)
         tuned.missing = dict(runner.missing)
-        tuned.choices = choose_kernels(runner.hosts, plan.cells, [], seconds, observer, each=True)
         file = cache_file(runner.environment())
-        store_choices(file, tuned.choices)
         tuned.file = str(file)
+        memory = runner.limits().memory_bytes
+        race = Race(runner.hosts, observer, seconds, seconds, memory, each=True)
+        for made in race.choose(plan.cells, decided=[]):
+            tuned.choices += made.choices
+            if made.is_own:
+                store_choices(file, made.choices)
     finally:
         runner.stop()
         observer.finished()

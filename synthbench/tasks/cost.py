@@ -12,7 +12,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from synthbench.backends.base import Step
-from synthbench.backends.kernel_choice import kernel_in_force
+from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
@@ -104,7 +104,7 @@ class Cost(Task):
         with recording_kernels() as running:
             first_seconds, produced = timed_result(step, step.wait)
         measured.kernels = list(compiling | running)
-        measured.kernel_choice = kernel_in_force()
+        measured.kernel_choice = taken_kernel()
         step.check(produced)
         first = step.sample(produced)
         del produced

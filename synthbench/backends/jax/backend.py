@@ -20,6 +20,7 @@ from synthbench.backends.jax.precision import compiler_options, full_precision, 
 from synthbench.backends.jax.step import JaxStep, program
 from synthbench.backends.kernel_choice import only_offers, tracing
 from synthbench.errors import FrameworkMissingError
+from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
@@ -78,15 +79,16 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
     return None
 
 
-def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
-    """The names of the kernels that the form could use for a step, its first choice first."""
+def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[Kernel]:
+    """The kernels that the form could use for a step, its first choice first."""
     dtype = DTYPES[setting.dtype]
     device = jax.default_device(find_device(setting.device))
     with only_offers() as offers, full_precision(setting.dtype), device, tracing(mode == "train"):
         module = build_model(model, setting.form, dtype)
         _, *states = split(module)
         parameters, constants = map(jax.tree.leaves, states)
-        inputs = jax.ShapeDtypeStruct(batch.inputs.shape, dtype)
+        kind = dtype if jnp.issubdtype(batch.inputs.dtype, jnp.floating) else jnp.int32
+        inputs = jax.ShapeDtypeStruct(batch.inputs.shape, kind)
         jax.eval_shape(program(module, False), parameters, constants, inputs, None)
     return list(offers)
 

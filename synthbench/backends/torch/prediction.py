@@ -16,6 +16,7 @@ from synthbench.backends.torch.model import build_model, form_of
 from synthbench.backends.torch.module import DTYPES, from_array
 from synthbench.backends.torch.private_api import fake_tensors
 from synthbench.backends.torch.step import TorchStep
+from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 
@@ -49,8 +50,8 @@ def _plan(
     return step.memory_plan()
 
 
-def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[str]:
-    """The names of the kernels that the form could use for a step, its first choice first."""
+def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[Kernel]:
+    """The kernels that the form could use for a step, its first choice first."""
     with only_offers() as offers, fake_tensors():
         empty_step(model, setting, mode, batch, torch.device(setting.device))()
     return list(offers)

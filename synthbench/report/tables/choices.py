@@ -37,15 +37,15 @@ def choice_table(
         Column("chosen kernel"),
         Column("next best"),
         Column("its time / chosen"),
-        Column("unmeasured / chosen"),
+        Column("without measuring / chosen"),
     ]
     rows = [_row(choice, [*ALWAYS, *fields]) for choice in made]
     note = (
         "Before the first cell, the kernels that a form declares are timed in turn at the shapes "
         "of the cells; every cell of these shapes then uses the chosen one. `next best`: the "
         "fastest of the others, its time over that of the chosen one with the 95% interval. "
-        "`unmeasured`: the kernel that is used where nothing was measured; it is kept unless "
-        "another is faster with its whole interval."
+        "`without measuring`: the kernel that is used where nothing was measured; it is kept "
+        "unless another is faster with its whole interval."
     )
     return Table("choices", "Kernels chosen by their times", note, shared, tuple(columns), rows)
 
@@ -60,15 +60,15 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     content = choice.cell.flat()
     keys = tuple(str(content[name]) for name in fields)
     if not choice.kernels:
-        return (*keys, choice.chosen, f"as {' and '.join(choice.like)}", "", "")
-    by_name = {kernel.name: kernel for kernel in choice.kernels}
-    chosen, first = by_name[choice.chosen], choice.kernels[0]
-    others = [kernel for kernel in choice.kernels if kernel is not chosen]
-    found = {kernel.name: _ratio(kernel, chosen) for kernel in others}
-    best = min(found, key=lambda name: found[name].median, default=None)
-    beside = (NO_OTHER, "") if best is None else (best, _text(found[best]))
-    unmeasured = "the same" if first is chosen else _text(found[first.name])
-    return (*keys, choice.chosen, *beside, unmeasured)
+        return (*keys, choice.chosen.name, f"as {' and '.join(choice.like)}", "", "")
+    (chosen,) = (timed for timed in choice.kernels if timed.kernel == choice.chosen)
+    first = choice.kernels[0]
+    others = [timed for timed in choice.kernels if timed is not chosen]
+    found = {timed.kernel: _ratio(timed, chosen) for timed in others}
+    best = min(found, key=lambda kernel: found[kernel].median, default=None)
+    beside = (NO_OTHER, "") if best is None else (best.name, _text(found[best]))
+    unmeasured = "the same" if first is chosen else _text(found[first.kernel])
+    return (*keys, choice.chosen.name, *beside, unmeasured)
 
 
 def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:

@@ -24,6 +24,7 @@ class Work:
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # the next one of each
     settled: Sequence[Record] = ()  # whose outcomes another round would only repeat
     machines: Sequence[Machine] = ()  # that measured this run before
+    earlier: Sequence[Record] = ()  # of this run, all of them
 
 
 class Executor:

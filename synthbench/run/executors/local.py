@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import ClassVar
 
 from synthbench.measure.environment import machine_id
@@ -12,7 +13,7 @@ from synthbench.record import Machine, Record
 from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.kernel_choices import choose_kernels, needed_choices
+from synthbench.run.kernel_choices import Race, needed_choices
 from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
@@ -41,7 +42,6 @@ class LocalExecutor(Executor):
         known = [machine for machine in work.machines if machine.id == own]
         runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
         runner.choices = [c for machine in known for c in machine.choices]
-        cache = cache_file(environment)
         yield runner.machine(own, environment)
         cells, hosts = [cell for _, cell in pending], runner.hosts
         if measure.ceiling and (
@@ -49,15 +49,9 @@ class LocalExecutor(Executor):
         ):
             runner.ceilings += found
             yield runner.machine(own, environment)
-        seconds = measure.kernel_seconds
-        if seconds:
-            runner.choices += needed_choices(cells, read_choices(cache), runner.choices)
-            chosen = choose_kernels(
-                hosts, cells, runner.choices, seconds, work.observer,
-                timeout_seconds=measure.timeout_seconds,
-            )  # fmt: skip
-            store_choices(cache, chosen)
-            runner.choices += chosen
+        runner.remember_kernels(work.earlier)
+        if measure.kernel_seconds:
+            self._choose_kernels(work, cells, cache_file(environment))
         if runner.choices:
             yield runner.machine(own, environment)
         runner.settle(work.settled)
@@ -69,6 +63,22 @@ class LocalExecutor(Executor):
             if record is not None:
                 attempt = work.attempts.get((cell.id, number), 0)
                 yield record.model_copy(update={"attempt": attempt})
+
+    def _choose_kernels(self, work: Work, cells: Sequence[Cell], cache: Path) -> None:
+        """Add the choices that are missing; what earlier records used stays as it was."""
+        runner, measure = self.runner, work.plan.settings.measure
+        assert runner is not None
+        used = [record.cell for record in work.earlier if record.outcome == "ok"]
+        used += [choice.cell for choice in runner.choices]
+        runner.choices += needed_choices(cells, read_choices(cache), used)
+        race = Race(
+            runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
+            runner.limits().memory_bytes,
+        )  # fmt: skip
+        for made in race.choose(cells, [*used, *(choice.cell for choice in runner.choices)]):
+            runner.choices += made.choices
+            if made.is_own:
+                store_choices(cache, made.choices)
 
     def missing(self) -> Mapping[str, str]:
         return {} if self.runner is None else self.runner.missing

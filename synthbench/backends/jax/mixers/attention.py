@@ -18,8 +18,9 @@ from synthbench.backends.jax.mixers.numerics import (
     mix,
     zero_padded,
 )
-from synthbench.backends.kernel_choice import Kernel, choose, is_trained
+from synthbench.backends.kernel_choice import choose, is_trained
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, record_kernel
+from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
 
 

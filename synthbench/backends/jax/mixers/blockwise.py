@@ -19,8 +19,8 @@ from jax import Array, lax
 
 from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
 from synthbench.backends.jax.placement import platform
-from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import threshold
+from synthbench.kernel import Kernel
 
 Terms = tuple[Term, ...]
 

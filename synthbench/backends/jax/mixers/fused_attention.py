@@ -18,8 +18,9 @@ from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
-from synthbench.backends.kernel_choice import Kernel, that_differ
+from synthbench.backends.kernel_choice import that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL
+from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
 
 # If the logits of a row differ by less than this, no weight underflows in float32, whichever logit
@@ -31,7 +32,7 @@ PLAIN_UP_TO = {"conv": 4096}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
 # The reference form is not a kernel to choose above this many logits: it is there to be compared.
-PLAIN_AT_MOST = 2**27
+PLAIN_AT_MOST = 2**24
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 CUDNN = "cuDNN attention"
 BLOCKS = "blocks of queries"

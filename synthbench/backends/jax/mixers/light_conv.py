@@ -15,8 +15,9 @@ from synthbench.backends.jax.mixers.numerics import (
     softmax,
     zero_padded,
 )
-from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.kernel_choice import choose
 from synthbench.backends.kernel_record import record_kernel
+from synthbench.kernel import Kernel
 from synthbench.mixers.light_conv import LightConv
 
 

@@ -14,11 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import multiply_of
 from synthbench.backends.torch.mixers.numerics import Times
 from synthbench.backends.torch.private_api import softmax_backward
+from synthbench.kernel import Kernel
 
 # Sizes of a block to choose from, the first without a measurement: queries at most, then several
 # examples and heads up to this many logits. Few stay in a CPU's cache and reuse the memory of the

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.kernel_choice import choose
 from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers import head_convolution
 from synthbench.backends.torch.mixers.light_conv import output
@@ -19,6 +19,7 @@ from synthbench.backends.torch.mixers.numerics import (
     windows,
     zero_padded,
 )
+from synthbench.kernel import Kernel
 from synthbench.mixers.dynamic_conv import DynamicConv
 
 

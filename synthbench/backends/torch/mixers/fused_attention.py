@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel, that_differ
+from synthbench.backends.kernel_choice import that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
 from synthbench.backends.torch.mixers import blockwise
@@ -30,6 +30,7 @@ from synthbench.backends.torch.mixers.numerics import (
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
 from synthbench.backends.torch.private_api import is_fake
+from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
 
@@ -42,7 +43,7 @@ PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 # The reference form is not a kernel to choose above this many logits: it is there to be compared.
-PLAIN_AT_MOST = 2**27
+PLAIN_AT_MOST = 2**24
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 FLASH = "scaled_dot_product_attention"
 BLOCKS = "blocks of queries"

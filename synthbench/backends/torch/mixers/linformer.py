@@ -6,9 +6,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import Kernel, choose
+from synthbench.backends.kernel_choice import choose
 from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers.numerics import project, record_kernel, softmax, zero_padded
+from synthbench.kernel import Kernel
 from synthbench.mixers.linformer import Linformer
 
 FLASH = "scaled_dot_product_attention"
