@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from synthbench.backends.base import BACKENDS, Backend, Setting, check_declared
+from synthbench.backends.kernel_choice import using_kernel
 from synthbench.errors import (
     FrameworkMissingError,
     NotationError,
@@ -41,6 +42,8 @@ from synthbench.run.extensions import register
 
 if TYPE_CHECKING:
     import pandas
+
+    from synthbench.measure.kernel_lookup import KernelLookup
 
 FLOAT32_BYTES = 4
 FORMS = ("auto", "fused", "reference")
@@ -136,9 +139,22 @@ def apply(
             backend = backend_of(framework)
             backend.require_device(device)
             setting = Setting(dtype=dtype, device=device, form=form)
-            y = backend.apply(mixer, sizes, values, x, setting, padding_mask=mask, causal=causal)
+            look_up = kernel_lookup(framework, mixer, sizes, causal, form)
+            with using_kernel(look_up(x.shape[0], x.shape[1], dtype, device, trained=False)):
+                y = backend.apply(
+                    mixer, sizes, values, x, setting, padding_mask=mask, causal=causal
+                )
     require_output(mixer, framework, y, x.shape)
     return y
+
+
+def kernel_lookup(
+    framework: str, mixer: Mixer, sizes: Sizes, causal: bool, form: str
+) -> KernelLookup:
+    """What gives the kernels of a mixer that runs chose on this machine."""
+    from synthbench.measure.kernel_lookup import KernelLookup
+
+    return KernelLookup(framework, format_mixer(mixer), sizes, bool(causal), form)
 
 
 def cost(

@@ -10,6 +10,7 @@ from synthbench.api import (
     backend_of,
     import_backend,
     initialize,
+    kernel_lookup,
     mixer_of,
     require_causal,
     require_device_name,
@@ -58,8 +59,9 @@ def torch_module(
         backend_of("torch").require_device(device)
     model = import_backend("torch", "synthbench.backends.torch.model")
     module: torch.nn.Module = model.build_layer(
-        mixer, sizes, start, form, kind, device, causal=bool(causal)
-    )
+        mixer, sizes, start, form, kind, device,
+        causal=bool(causal), look_up=kernel_lookup("torch", mixer, sizes, causal, form),
+    )  # fmt: skip
     return module
 
 
@@ -87,7 +89,10 @@ def nnx_module(
     )
     kind = None if dtype is None else dtype_name(dtype)
     model = import_backend("jax", "synthbench.backends.jax.model")
-    module: nnx.Module = model.build_layer(mixer, sizes, start, form, kind, causal=bool(causal))
+    module: nnx.Module = model.build_layer(
+        mixer, sizes, start, form, kind,
+        causal=bool(causal), look_up=kernel_lookup("jax", mixer, sizes, causal, form),
+    )  # fmt: skip
     return module
 
 

@@ -39,7 +39,8 @@ UNAVOIDABLE = {
     "mixers/attention.py: only in jax: plain_if_trained": "JAX knows in the "
     "backward pass only that gradients are needed",
     "model.py: parameters of build_mixer": "torch modules are created on a device",
-    "module.py: only in torch: from_array, named_tensors": "PyTorch shares memory with NumPy",
+    "module.py: only in torch: device_name, from_array, named_tensors": "PyTorch shares memory "
+    "with NumPy, and its tensors know their device while a model runs",
     "module.py: only in jax: Constant, split, named_parameters, name_of": "flax splits a "
     "module into its structure and a state",
     "module.py: parameters of Declared.__init__": "torch modules are created on a device",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, Protocol
 
 from synthbench.kernel import Kernel
 
@@ -20,6 +20,14 @@ def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -
     for size in sizes:
         found.setdefault((min(size["queries"], queries), min(size["logits"], logits)), size)
     return list(found.values())
+
+
+class LookUp(Protocol):
+    """Gives the kernel that was chosen for the shapes of a call; None: the form's first."""
+
+    def __call__(
+        self, batch: int, seq_len: int, dtype: str, device: str, *, trained: bool
+    ) -> Kernel | None: ...
 
 
 _wanted: Kernel | None = None

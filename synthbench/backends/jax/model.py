@@ -24,6 +24,7 @@ from synthbench.backends.jax.layers import (
 )
 from synthbench.backends.jax.mixers.catalog import MIXERS
 from synthbench.backends.jax.module import DTYPES, Declared, MixerModule, as_layer, load
+from synthbench.backends.kernel_choice import LookUp
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Array as NDArray
@@ -186,8 +187,11 @@ def build_layer(
     dtype: str | None,
     *,
     causal: bool,
+    look_up: LookUp,
 ) -> nnx.Module:
     """A module of x, padding_mask -> y for a user's own model, holding the start values.
+
+    `look_up` gives the kernel for the shapes of a call.
 
     A `dtype` of None is float32. Raises UnsupportedError for float64 where JAX has it switched off.
     """
@@ -199,7 +203,7 @@ def build_layer(
     kind = DTYPES[dtype or "float32"]
     module = build_mixer(mixer, sizes, form, kind)
     load(module, mixer.parameters(sizes), start, kind, None)
-    return as_layer(module, sizes, causal)
+    return as_layer(module, sizes, causal, look_up)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 
 from synthbench.backends.base import check_declared
+from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
 from synthbench.mixers.sizes import Sizes
@@ -82,17 +83,19 @@ class MixerModule(Declared):
 class FixedCall(nnx.Module):
     """Mixed into a mixer's module: called as module(x, padding_mask=None), `causal` is fixed."""
 
-    _fixed: tuple[Sizes, bool]
+    _fixed: tuple[Sizes, bool, LookUp]
 
     def __call__(self, x: jax.Array, padding_mask: jax.Array | None = None) -> jax.Array:
         """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
 
         Raises ShapeError for another d_model, or a length above max_len.
         """
-        sizes, causal = self._fixed
+        sizes, causal, look_up = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
         mask = None if padding_mask is None else padding_mask.astype(bool)
-        y: jax.Array = super().__call__(x, mask, causal)
+        device = "cpu" if jax.default_backend() == "cpu" else "cuda"
+        with using_kernel(look_up(x.shape[0], x.shape[1], str(x.dtype), device, trained=False)):
+            y: jax.Array = super().__call__(x, mask, causal)
         return y
 
 
@@ -100,14 +103,14 @@ class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call withou
     """A mixer as a layer of a user's own model."""
 
 
-def as_layer(module: nnx.Module, sizes: Sizes, causal: bool) -> nnx.Module:
+def as_layer(module: nnx.Module, sizes: Sizes, causal: bool, look_up: LookUp) -> nnx.Module:
     """A mixer's module as users call it; its parameters keep the declared names."""
     own = type(module)
     layer: type[nnx.Module] = MixerLayer
     if own is not MixerModule:  # of a plug-in: no module around it, which would change the names
         layer = type(own.__name__, (FixedCall, own), {})
     object.__setattr__(module, "__class__", layer)
-    module._fixed = (sizes, causal)  # type: ignore[attr-defined]
+    module._fixed = (sizes, causal, look_up)  # type: ignore[attr-defined]
     return module
 
 

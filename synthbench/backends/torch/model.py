@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from synthbench.backends.base import choose_form, resolve_form
+from synthbench.backends.kernel_choice import LookUp
 from synthbench.backends.torch.layers import (
     Cross,
     Device,
@@ -184,8 +185,11 @@ def build_layer(
     device: str | None,
     *,
     causal: bool,
+    look_up: LookUp,
 ) -> nn.Module:
     """A module of x, padding_mask -> y for a user's own model, holding the start values.
+
+    `look_up` gives the kernel for the shapes of a call.
 
     `dtype` and `device` of None are torch's defaults.
     """
@@ -194,7 +198,7 @@ def build_layer(
     place = torch.get_default_device() if device is None else torch.device(device)
     module = build_mixer(mixer, sizes, form, dtype=kind, device=place)
     load(module, mixer.parameters(sizes), start)
-    return as_layer(module, sizes, causal)
+    return as_layer(module, sizes, causal, look_up)
 
 
 def form_of(mixer: Mixer, form: str) -> str | None:

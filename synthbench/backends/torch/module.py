@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from synthbench.backends.base import check_declared
+from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
 from synthbench.mixers.sizes import Sizes
@@ -74,32 +75,44 @@ class MixerModule(Declared):
 class FixedCall(nn.Module):
     """Mixed into a mixer's module: called as module(x, padding_mask=None), `causal` is fixed."""
 
-    _fixed: tuple[Sizes, bool]
+    _fixed: tuple[Sizes, bool, LookUp]
 
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
 
         Raises ShapeError for another d_model, or a length above max_len.
         """
-        sizes, causal = self._fixed
+        sizes, causal, look_up = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
         mask = None if padding_mask is None else padding_mask.bool()
-        y: Tensor = super().forward(x, mask, causal)
+        y: Tensor
+        if torch.compiler.is_compiling():
+            y = super().forward(x, mask, causal)
+        else:
+            trained = torch.is_grad_enabled() and any(p.requires_grad for p in self.parameters())
+            dtype, device = str(x.dtype).removeprefix("torch."), device_name(x.device)
+            with using_kernel(look_up(x.shape[0], x.shape[1], dtype, device, trained=trained)):
+                y = super().forward(x, mask, causal)
         return y
+
+
+def device_name(device: torch.device) -> str:
+    """A device as suites name it: the first GPU is cuda."""
+    return f"{device.type}:{device.index}" if device.index else device.type
 
 
 class MixerLayer(FixedCall, MixerModule):  # type: ignore[misc]  # a call without causal
     """A mixer as a layer of a user's own model."""
 
 
-def as_layer(module: nn.Module, sizes: Sizes, causal: bool) -> nn.Module:
+def as_layer(module: nn.Module, sizes: Sizes, causal: bool, look_up: LookUp) -> nn.Module:
     """A mixer's module as users call it; its parameters keep the declared names."""
     own = type(module)
     layer: type[nn.Module] = MixerLayer
     if own is not MixerModule:  # of a plug-in: no module around it, which would change the names
         layer = type(own.__name__, (FixedCall, own), {})
     module.__class__ = layer
-    module._fixed = (sizes, causal)  # type: ignore[assignment]
+    module._fixed = (sizes, causal, look_up)  # type: ignore[assignment]
     return module
 
 
