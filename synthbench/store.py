@@ -241,6 +241,10 @@ def without_garbage_collection() -> Iterator[None]:
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # nobody else has frozen objects, which would be thawed
+            # What was made joins the oldest objects at once; else all of it would be looked at now.
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from benchmarks.store_speed import write_run
 from synthbench.analysis import intervals
 from synthbench.analysis.intervals import RESAMPLES, median_interval
 from synthbench.report.tables.catalog import make_tables
-from synthbench.store import read_run
+from synthbench.store import read_run, without_garbage_collection
 
 PACKAGE = str(Path(intervals.__file__).parents[1])
 
@@ -77,3 +78,29 @@ def test_the_interval_is_that_of_all_resampled_medians(n: int) -> None:
     median = float(np.median(samples))
     low, high = np.quantile(medians, [0.025, 0.975])
     assert median_interval(samples.tolist()) == (median, min(low, median), max(high, median))
+
+
+def test_garbage_is_collected_again_afterwards() -> None:
+    """Also after an error; what somebody else has frozen stays frozen."""
+    for frozen in (False, True):
+        if frozen:
+            gc.freeze()
+        try:
+            with pytest.raises(KeyError), without_garbage_collection():
+                assert not gc.isenabled()
+                made = [[] for _ in range(1000)]  # type: ignore[var-annotated]
+                raise KeyError
+            assert gc.isenabled()
+            assert bool(gc.get_freeze_count()) == frozen
+            assert len(made) == 1000
+            in_youngest = {id(one) for one in gc.get_objects(generation=0)}
+            assert frozen or not any(id(one) in in_youngest for one in made)
+        finally:
+            gc.unfreeze()
+    gc.disable()
+    try:
+        with without_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
