@@ -80,23 +80,31 @@ def test_the_interval_is_that_of_all_resampled_medians(n: int) -> None:
     assert median_interval(samples.tolist()) == (median, min(low, median), max(high, median))
 
 
-def test_garbage_is_collected_again_afterwards() -> None:
+def fail_while_many_are_made(made: list[list[int]]) -> None:
+    with without_garbage_collection():
+        assert not gc.isenabled()
+        made += [[] for _ in range(1000)]
+        raise KeyError
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_garbage_is_collected_again_afterwards(frozen: bool) -> None:
     """Also after an error; what somebody else has frozen stays frozen."""
-    for frozen in (False, True):
-        if frozen:
-            gc.freeze()
-        try:
-            with pytest.raises(KeyError), without_garbage_collection():
-                assert not gc.isenabled()
-                made = [[] for _ in range(1000)]  # type: ignore[var-annotated]
-                raise KeyError
-            assert gc.isenabled()
-            assert bool(gc.get_freeze_count()) == frozen
-            assert len(made) == 1000
-            in_youngest = {id(one) for one in gc.get_objects(generation=0)}
-            assert frozen or not any(id(one) in in_youngest for one in made)
-        finally:
-            gc.unfreeze()
+    if frozen:
+        gc.freeze()
+    try:
+        made: list[list[int]] = []
+        with pytest.raises(KeyError):
+            fail_while_many_are_made(made)
+        assert gc.isenabled()
+        assert bool(gc.get_freeze_count()) == frozen
+        youngest = {id(one) for one in gc.get_objects(generation=0)}
+        assert frozen or youngest.isdisjoint(map(id, made))
+    finally:
+        gc.unfreeze()
+
+
+def test_garbage_collection_that_was_off_stays_off() -> None:
     gc.disable()
     try:
         with without_garbage_collection():
