@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 
 import pytest
 from pydantic import ValidationError
@@ -17,12 +16,10 @@ CELL = Cell.from_flat(
 
 
 def test_the_id_is_the_hash_of_what_is_not_at_its_default() -> None:
-    model = '{"d_model":16,"heads":4,"max_len":8}'
     content = (
         '{"batch":2,"compile":"eager","framework":"torch","mode":"train",'
-        f'"model":{model},"seq_len":8,"variant":"V"}}'
+        '"model":{"d_model":16,"heads":4,"max_len":8},"seq_len":8,"variant":"V"}'
     )
-    assert json.loads(content)["model"] == json.loads(model)
     assert CELL.id == hashlib.sha256(content.encode()).hexdigest()[:12]
 
 
@@ -38,7 +35,7 @@ def test_a_changed_cell_has_an_id_of_its_own() -> None:
 
 
 def test_the_flat_view_belongs_to_the_caller() -> None:
-    assert tuple(CELL.flat()) and set(CELL.flat()) == set(FLAT_FIELDS)
+    assert set(CELL.flat()) == set(FLAT_FIELDS)
     CELL.flat()["batch"] = 99
     assert CELL.flat()["batch"] == 2
 
