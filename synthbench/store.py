@@ -103,7 +103,7 @@ def read_run(run_dir: Path) -> Run:
     records: list[Record] = []
     damaged: list[Damage] = []
     lines: dict[tuple[str, int, int], int] = {}
-    with _without_garbage_collection():
+    with without_garbage_collection():
         for number, line in enumerate(content.split(b"\n"), start=1):
             if not line.strip():
                 continue
@@ -234,13 +234,17 @@ def _explained_record_of(line: bytes, number: int, path: Path) -> Record | Damag
 
 
 @contextlib.contextmanager
-def _without_garbage_collection() -> Iterator[None]:
+def without_garbage_collection() -> Iterator[None]:
     """While many objects are made that all stay, looking for garbage takes a third of the time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
+        if not gc.get_freeze_count():  # nobody else has frozen objects, which would be thawed
+            # What was made joins the oldest objects at once; else all of it would be looked at now.
+            gc.freeze()
+            gc.unfreeze()
         if was_enabled:
             gc.enable()
 

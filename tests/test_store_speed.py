@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from benchmarks.store_speed import write_run
 from synthbench.analysis import intervals
 from synthbench.analysis.intervals import RESAMPLES, median_interval
 from synthbench.report.tables.catalog import make_tables
-from synthbench.store import read_run
+from synthbench.store import read_run, without_garbage_collection
 
 PACKAGE = str(Path(intervals.__file__).parents[1])
 
@@ -77,3 +78,38 @@ def test_the_interval_is_that_of_all_resampled_medians(n: int) -> None:
     median = float(np.median(samples))
     low, high = np.quantile(medians, [0.025, 0.975])
     assert median_interval(samples.tolist()) == (median, min(low, median), max(high, median))
+
+
+def fail_while_many_are_made(made: list[list[int]]) -> None:
+    with without_garbage_collection():
+        assert not gc.isenabled()
+        made += [[] for _ in range(1000)]
+        raise KeyError
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_garbage_is_collected_again_afterwards(frozen: bool) -> None:
+    """Also after an error; what somebody else has frozen stays frozen."""
+    gc.unfreeze()  # Python 3.12 starts with frozen objects
+    if frozen:
+        gc.freeze()
+    try:
+        made: list[list[int]] = []
+        with pytest.raises(KeyError):
+            fail_while_many_are_made(made)
+        assert gc.isenabled()
+        assert bool(gc.get_freeze_count()) == frozen
+        oldest = {id(one) for one in gc.get_objects(generation=2)}
+        assert frozen or oldest.issuperset(map(id, made))
+    finally:
+        gc.unfreeze()
+
+
+def test_garbage_collection_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with without_garbage_collection():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()

@@ -17,7 +17,7 @@ from synthbench.report.text.markdown import (
     markdown_section,
     with_context,
 )
-from synthbench.store import Run, read_run
+from synthbench.store import Run, read_run, without_garbage_collection
 
 FOLDER = "tables"
 INDEX = "README.md"
@@ -34,9 +34,10 @@ Made by `make paper-tables` from the records in `results/`; do not edit.
 
 def render(run: Run) -> dict[str, str]:
     """Every file of a run's tables folder, name -> text."""
-    tables = make_tables(run)
-    sections = list(map(markdown_section, tables))
-    return {INDEX: _index(run, tables, sections), **_files(tables, sections)}
+    with without_garbage_collection():
+        tables = make_tables(run)
+        sections = list(map(markdown_section, tables))
+        return {INDEX: _index(run, tables, sections), **_files(tables, sections)}
 
 
 def _files(tables: Sequence[Table], sections: Sequence[str]) -> dict[str, str]:
