@@ -199,6 +199,7 @@ class KernelChoice(BaseModel):
     chosen: Kernel
     kernels: list[KernelTime] = []  # the one that needs no measurement first; empty: as at `like`
     failed: dict[str, str] = {}  # name of a kernel -> why it cannot run
+    warnings: list[str] = []  # what disturbed the timing
     like: list[str] = []  # the mixers and lengths that were timed instead, as in "V at 512"
 
     @model_validator(mode="after")
@@ -300,11 +301,6 @@ class RunInfo(BaseModel):
     def ceilings(self) -> list[Ceiling]:
         """The ceilings of all machines."""
         return [ceiling for machine in self.machines for ceiling in machine.ceilings]
-
-    @property
-    def choices(self) -> list[KernelChoice]:
-        """The kernels that all machines chose."""
-        return [choice for machine in self.machines for choice in machine.choices]
 
 
 def latest(records: Iterable[Record]) -> list[Record]:

@@ -25,28 +25,22 @@ from synthbench.backends.kernel_choice import (
     using_kernel,
 )
 from synthbench.backends.kernel_record import force_long_kernels
-from synthbench.errors import SynthbenchError
+from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch, setting_of
-from synthbench.measure.kernel_cache import (
-    CODE,
-    cache_file,
-    read_choices,
-    source_digest,
-    store_choices,
-)
 from synthbench.measure.kernel_choice import (
     Choices,
     Offer,
     choose_kernels,
     has_choice,
     raced_cell,
+    taken_from,
     work_of,
 )
 from synthbench.mixers.notation import parse
 from synthbench.models.start_values import start_values
-from synthbench.record import KernelChoice, KernelTime, Measurements, Parity, Record
+from synthbench.record import KernelChoice, Measurements, Parity, Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import (
@@ -62,9 +56,9 @@ from synthbench.run.kernel_choices import (
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
+from tests.kernel_choices import FAST, SLOW, cell, choice
 from tests.variants import VARIANTS
 
-SLOW, FAST = Kernel("slow"), Kernel("fast", products="oneDNN", queries=8, logits=2**18)
 SIZES: dict[str, Any] = {"heads": 4, "max_len": 12}
 
 
@@ -158,19 +152,6 @@ def test_every_kernel_in_jax_computes_the_same(variant: str) -> None:
         with using_kernel(kernel), force_long_kernels():
             y = synthbench.apply(variant, parameters, x, framework="jax", **SIZES)
         np.testing.assert_allclose(y, want, atol=1e-5, err_msg=kernel.name)
-
-
-def cell(**changes: Any) -> Cell:
-    content = {
-        "variant": "V", "framework": "torch", "mode": "forward", "seq_len": 8, "batch": 1,
-        "compile": "eager", "d_model": 16, "heads": 2, "max_len": 8,
-    }  # fmt: skip
-    return Cell.from_flat(**content | changes)
-
-
-def choice(of: Cell, chosen: Kernel = FAST) -> KernelChoice:
-    times = [KernelTime(kernel=kernel, samples=[1.0]) for kernel in (SLOW, FAST)]
-    return KernelChoice(cell=raced_cell(of), chosen=chosen, kernels=times)
 
 
 def test_cells_of_the_same_shapes_share_a_choice() -> None:
@@ -329,9 +310,9 @@ def test_a_choice_in_this_process() -> None:
     found = choose_kernels([one.model_dump(mode="json") for one in asked], None, seconds=0.0)
     assert found.failed == [] and found.is_own
     assert [choice.cell.seq_len for choice in found.made] == [4, 8, 16]
-    for choice in (found.made[0], found.made[-1]):
-        assert len(choice.kernels) >= 2 and choice.failed == {}
-        assert all(len(timed.samples) >= 3 for timed in choice.kernels)
+    for each in (found.made[0], found.made[-1]):
+        assert len(each.kernels) >= 2 and each.failed == {}
+        assert all(len(timed.samples) >= 3 for timed in each.kernels)
     nothing = choose_kernels([asked[0].model_dump(mode="json")], 1000, seconds=0.0)
     assert nothing.made == []
     assert re.search(r"V at 16: \d kernels at a time need about .* MB, with 0", nothing.failed[0])
@@ -363,6 +344,41 @@ def test_a_cell_that_used_other_kernels_than_before_is_quarantined() -> None:
     assert "other kernels (a) than the same cell earlier in this run (a, b)" in refused.reason
 
 
+def test_a_host_that_died_in_a_call_and_cannot_start_again_ends_its_framework_only() -> None:
+    class Gone:
+        def run(self, job: Any) -> Any:
+            raise FrameworkMissingError("torch: its host process ended")
+
+        def stop(self) -> None: ...
+
+    runner = CellRunner(Measure(), "cpu", [], Silent())
+    runner.hosts["torch"] = cast(Host, Gone())
+    assert runner.measure_cell(cell(), 1, "") is None
+    assert (runner.hosts, runner.missing) == ({}, {"torch": "torch: its host process ended"})
+
+
+@pytest.mark.parametrize(("disturbed", "races"), [(0, 1), (1, 2), (2, 2)])
+def test_a_disturbed_race_is_run_once_more(
+    disturbed: int, races: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Monitor:
+        def __init__(self, device: str) -> None:
+            begun.append(device)
+            self.warnings = ["another process"] * (len(begun) <= disturbed)
+
+        def __enter__(self) -> Monitor:
+            return self
+
+        def __exit__(self, *exception: object) -> None: ...
+
+    begun: list[str] = []
+    monkeypatch.setattr("synthbench.measure.kernel_choice.InterferenceMonitor", Monitor)
+    (made,) = choose_kernels([raced_cell(cell()).model_dump(mode="json")], None, seconds=0.0).made
+    assert begun == ["cpu"] * races
+    assert made.warnings == ["another process"] * (disturbed == 2)
+    assert taken_from(cell(seq_len=7), made).warnings == made.warnings
+
+
 def test_a_resumed_run_is_held_to_the_kernels_of_its_earlier_records() -> None:
     runner = CellRunner(Measure(), "cpu", [], Silent())
     old, new = cell(), cell(batch=2)
@@ -383,46 +399,6 @@ def test_in_committed_runs_cells_of_the_same_content_used_the_same_kernels(folde
             key = Cell.model_validate(found["cell"]).changed(replica=0).id
             kernels = found["measurements"].get("kernels")
             assert used.setdefault(key, kernels) == kernels, found["cell"]
-
-
-def test_choices_are_kept_until_something_decisive_changes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    environment = {"cpu": "one", "cores": [0, 1], "versions": {"torch": "1"}, "load": [3.0]}
-    file = cache_file(environment)
-    assert file.parent == tmp_path / "synthbench" / "kernels"
-    assert cache_file(environment | {"load": [0.0]}) == file
-    for name, value in (("cpu", "two"), ("versions", {"torch": "2"}), ("pinned_to", [0])):
-        assert cache_file(environment | {name: value}) != file
-    assert read_choices(file) == []
-    store_choices(file, [choice(cell()), choice(cell(batch=2))])
-    store_choices(file, [choice(cell(), SLOW)])
-    kept = {found.cell.batch: found.chosen for found in read_choices(file)}
-    assert kept == {1: SLOW, 2: FAST}
-    assert [path.name for path in file.parent.iterdir()] == [file.name]
-    file.write_text("[{}")
-    assert read_choices(file) == []
-
-
-def test_a_change_of_the_code_makes_old_choices_void(tmp_path: Path) -> None:
-    for name in CODE:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.py").write_text("1")
-    (tmp_path / "cli.py").write_text("1")
-    before = source_digest(tmp_path)
-    (tmp_path / "cli.py").write_text("2")
-    assert source_digest(tmp_path) == before
-    for name in CODE:
-        (tmp_path / name / "a.py").write_text("2")
-        changed = source_digest(tmp_path)
-        assert changed != before
-        before = changed
-
-
-def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
-    store_choices(tmp_path / "file" / "choices.json", [choice(cell())])
 
 
 def test_only_needed_choices_are_taken_from_the_cache() -> None:

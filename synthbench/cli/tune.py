@@ -78,6 +78,9 @@ def tune(
     tuned = tune_plan(plan, 60 * minutes, plugin, make_observer())
     if not tuned.choices and tuned.missing:
         raise FrameworkMissingError("\n".join(tuned.missing.values()))
-    table = choice_table(tuned.choices, list(plan.settings.axes.variant), ())
+    table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
     print_tables(console(), [table])
-    say(f"\n{len(tuned.choices)} choices are kept in {tuned.file}")
+    disturbed = sum(bool(choice.warnings) for choice in tuned.choices)
+    say(f"\n{len(tuned.choices) - disturbed} choices are kept in {tuned.file}")
+    if disturbed:
+        say(f"{disturbed} were disturbed while they were timed: the next run makes them again")

@@ -56,11 +56,12 @@ def read_choices(file: Path) -> list[KernelChoice]:
 def store_choices(file: Path, choices: Iterable[KernelChoice]) -> None:
     """Add choices to a file of the cache, in place of older ones of the same cells.
 
+    Those whose timing was disturbed are not kept: the next run makes them again.
     The file is replaced as a whole, so that no reader meets half of it. Where the cache cannot be
     written, nothing happens: it only saves time.
     """
     known = {choice.cell.id: choice for choice in read_choices(file)}
-    known.update((choice.cell.id, choice) for choice in choices)
+    known.update((choice.cell.id, choice) for choice in choices if not choice.warnings)
     with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.stem)

@@ -13,6 +13,7 @@ from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import empty_batch, random_batch, setting_of
+from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory_prediction import (
     TooLargeError,
     available_memory_for,
@@ -30,6 +31,7 @@ from synthbench.record import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer
+ATTEMPTS = 2  # a race that something disturbed is repeated
 OWN = "synthbench."  # the modules of mixers and components that are not from a plug-in
 CONSTANT = frozenset({"random", "fixed_random"})  # components whose weights do not depend on X
 
@@ -169,7 +171,8 @@ def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
         for choice in choices
         for place in choice.like or [f"{choice.cell.variant} at {choice.cell.seq_len}"]
     ]
-    return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like)
+    warnings = dict.fromkeys(warning for choice in choices for warning in choice.warnings)
+    return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like, warnings=list(warnings))
 
 
 def choice_of(
@@ -201,7 +204,11 @@ def choice_of(
             steps[kernel] = built(kernel)
         except Exception as error:  # a kernel that fails here is not one to choose
             failed[kernel.name] = f"{type(error).__name__}: {error}"
-    samples = race(list(steps), _timer(steps), seconds)
+    for _ in range(ATTEMPTS):
+        with InterferenceMonitor(cell.device) as monitor:
+            samples = race(list(steps), _timer(steps), seconds)
+        if not monitor.warnings:
+            break
     return KernelChoice(
         cell=cell,
         chosen=winner(samples),
@@ -210,6 +217,7 @@ def choice_of(
             for kernel, found in samples.items()
         ],
         failed=failed,
+        warnings=monitor.warnings,
     )
 
 

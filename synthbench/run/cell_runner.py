@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from synthbench.errors import SynthbenchError
+from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
 from synthbench.record import (
@@ -198,6 +198,9 @@ class CellRunner:
         host = self.hosts[framework]
         try:
             return host.run(job)
+        except FrameworkMissingError as gone:  # it died in a call and cannot be restarted
+            self.drop(framework, str(gone))
+            return Reply("crashed", str(gone), wall_seconds=time.monotonic() - begin)
         except HostDiedError as error:
             seconds = time.monotonic() - begin
             try:

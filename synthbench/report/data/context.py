@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from synthbench.errors import SynthbenchError
@@ -27,7 +27,7 @@ class Context:
     shared: tuple[str, ...]
     noise: Noise
     ceilings: tuple[Ceiling, ...] = ()
-    choices: tuple[KernelChoice, ...] = ()
+    choices: Mapping[str, Sequence[KernelChoice]] = field(default_factory=dict)  # by machine
 
 
 def context_of(run: Run, grid: Grid) -> Context:
@@ -53,8 +53,8 @@ def context_of(run: Run, grid: Grid) -> Context:
             f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
     baseline = named(str(run.info.settings.get("baseline", "V")))
-    ceilings, choices = tuple(run.info.ceilings), tuple(run.info.choices)
-    return Context(baseline, tuple(lines), noise, ceilings, choices)
+    choices = {machine.id: machine.choices for machine in run.info.machines}
+    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings), choices)
 
 
 def variant_order(info: RunInfo) -> list[str]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from synthbench.analysis.intervals import Interval, ratio_interval
+from synthbench.analysis.kernel_race import LEAST_ROUNDS
 from synthbench.record import KernelChoice, KernelTime
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
@@ -19,27 +20,34 @@ NO_OTHER = "none"
 
 def choices(grid: Grid, context: Context) -> Table | None:
     """One row per choice; None for a run that chose none."""
-    if not context.choices:
+    if not any(context.choices.values()):
         return None
     return choice_table(context.choices, grid.variant_order, context.shared)
 
 
 def choice_table(
-    made: Sequence[KernelChoice], variants: Sequence[str], shared: tuple[str, ...]
+    made: Mapping[str, Sequence[KernelChoice]], variants: Sequence[str], shared: tuple[str, ...]
 ) -> Table:
-    """The table of some choices, in the order of these variants."""
+    """The table of the choices of each machine, in the order of these variants."""
     order = {variant: place for place, variant in enumerate(variants)}
-    made = sorted(made, key=lambda choice: _place(choice, order))
-    fields = [name for name in SOMETIMES if len({c.cell.flat()[name] for c in made}) > 1]
-    columns = [Column("L" if name == "seq_len" else name, is_key=True) for name in ALWAYS]
+    cells = [choice.cell.flat() for found in made.values() for choice in found]
+    fields = [name for name in SOMETIMES if len({cell[name] for cell in cells}) > 1]
+    several = sum(bool(found) for found in made.values()) > 1
+    columns = [Column("machine", is_key=True)] if several else []
+    columns += [Column("L" if name == "seq_len" else name, is_key=True) for name in ALWAYS]
     columns += [Column(name, is_key=True) for name in fields]
     columns += [
         Column("chosen kernel"),
         Column("next best"),
         Column("its time / chosen"),
         Column("without measuring / chosen"),
+        Column("remarks"),
     ]
-    rows = [_row(choice, [*ALWAYS, *fields]) for choice in made]
+    rows = [
+        (*([machine] if several else []), *_row(choice, [*ALWAYS, *fields]))
+        for machine, found in made.items()
+        for choice in sorted(found, key=lambda choice: _place(choice, order))
+    ]
     note = (
         "Before the first cell, the kernels that a form declares are timed in turn at the shapes "
         "of the cells; every cell of these shapes then uses the chosen one. `next best`: the "
@@ -59,16 +67,21 @@ def _place(choice: KernelChoice, order: dict[str, int]) -> tuple[object, ...]:
 def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     content = choice.cell.flat()
     keys = tuple(str(content[name]) for name in fields)
+    remarks = ["disturbed"] if choice.warnings else []
+    remarks += [f"cannot run: {kernel}" for kernel in choice.failed]
+    said = "; ".join(remarks)
     if not choice.kernels:
-        return (*keys, choice.chosen.name, f"as {' and '.join(choice.like)}", "", "")
+        return (*keys, choice.chosen.name, f"as {' and '.join(choice.like)}", "", "", said)
     (chosen,) = (timed for timed in choice.kernels if timed.kernel == choice.chosen)
     first = choice.kernels[0]
     others = [timed for timed in choice.kernels if timed is not chosen]
     found = {timed.kernel: _ratio(timed, chosen) for timed in others}
-    best = min(found, key=lambda kernel: found[kernel].median, default=None)
-    beside = (NO_OTHER, "") if best is None else (best.name, _text(found[best]))
-    unmeasured = "the same" if first is chosen else _text(found[first.kernel])
-    return (*keys, choice.chosen.name, *beside, unmeasured)
+    best = min(others, key=lambda timed: found[timed.kernel].median, default=None)
+    beside = (NO_OTHER, "")
+    if best is not None:
+        beside = best.kernel.name, _text(found[best.kernel], len(best.samples))
+    unmeasured = "the same" if first is chosen else _text(found[first.kernel], len(first.samples))
+    return (*keys, choice.chosen.name, *beside, unmeasured, said)
 
 
 def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
@@ -76,5 +89,7 @@ def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
     return ratio_interval(kernel.samples[:both], chosen.samples[:both])
 
 
-def _text(ratio: Interval) -> str:
+def _text(ratio: Interval, steps: int) -> str:
+    if steps < LEAST_ROUNDS:  # left out of the race: too few for an interval
+        return f"{ratio.median:.2f} ({steps} steps)"
     return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"

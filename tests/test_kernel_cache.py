@@ -1,0 +1,63 @@
+"""Kernels that were chosen on this machine are kept for later runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from synthbench.measure.kernel_cache import (
+    CODE,
+    cache_file,
+    read_choices,
+    source_digest,
+    store_choices,
+)
+from tests.kernel_choices import FAST, SLOW, cell, choice
+
+
+def test_choices_are_kept_until_something_decisive_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    environment = {"cpu": "one", "cores": [0, 1], "versions": {"torch": "1"}, "load": [3.0]}
+    file = cache_file(environment)
+    assert file.parent == tmp_path / "synthbench" / "kernels"
+    assert cache_file(environment | {"load": [0.0]}) == file
+    for name, value in (("cpu", "two"), ("versions", {"torch": "2"}), ("pinned_to", [0])):
+        assert cache_file(environment | {name: value}) != file
+    assert read_choices(file) == []
+    store_choices(file, [choice(cell()), choice(cell(batch=2))])
+    store_choices(file, [choice(cell(), SLOW)])
+    kept = {found.cell.batch: found.chosen for found in read_choices(file)}
+    assert kept == {1: SLOW, 2: FAST}
+    assert [path.name for path in file.parent.iterdir()] == [file.name]
+    file.write_text("[{}")
+    assert read_choices(file) == []
+
+
+def test_a_change_of_the_code_makes_old_choices_void(tmp_path: Path) -> None:
+    for name in CODE:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.py").write_text("1")
+    (tmp_path / "cli.py").write_text("1")
+    before = source_digest(tmp_path)
+    (tmp_path / "cli.py").write_text("2")
+    assert source_digest(tmp_path) == before
+    for name in CODE:
+        (tmp_path / name / "a.py").write_text("2")
+        changed = source_digest(tmp_path)
+        assert changed != before
+        before = changed
+
+
+def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    store_choices(tmp_path / "file" / "choices.json", [choice(cell())])
+
+
+def test_a_disturbed_choice_is_not_kept(tmp_path: Path) -> None:
+    quiet, disturbed = choice(cell()), choice(cell(batch=2))
+    file = tmp_path / "choices.json"
+    store_choices(file, [quiet, disturbed.model_copy(update={"warnings": ["another process"]})])
+    assert read_choices(file) == [quiet]
