@@ -16,14 +16,17 @@ from benchmarks.peers import __main__ as command_line
 from benchmarks.peers import measure, samples, textbook_torch
 from benchmarks.peers.pairs import (
     AIMS,
+    BATCHES,
     NEEDS,
     NOTES,
+    OPTION_SEQ_LENS,
     PAIRS,
     REFERENCE,
     SEQ_LENS,
     Pair,
     cells_of,
     choose_pairs,
+    parts,
 )
 from benchmarks.peers.samples import Sample, Side
 from benchmarks.peers.table import render, summary, write_tables
@@ -47,9 +50,8 @@ def cold(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def measured(pair: Pair, mode: str = "train") -> Sample:
     """A pair at a small size, in this process."""
-    found = measure.measure(
-        pair.framework, pair.variant, pair.peer, mode, budget=BUDGET, **SIZES
-    )  # fmt: skip
+    sizes = SIZES | {"budget": BUDGET, "head_dim": pair.head_dim}
+    found = measure.measure(pair.framework, pair.variant, pair.peer, mode, **sizes)
     return Sample.model_validate(found)
 
 
@@ -112,16 +114,43 @@ def test_every_pair_can_be_read_and_is_explained() -> None:
 
 
 def test_cells_cover_every_length_and_the_aims_stand_at_theirs() -> None:
-    cells = cells_of(list(PAIRS), SEQ_LENS, None)
+    cells = cells_of(list(PAIRS), None, None)
     for pair in PAIRS:
         own = {(c.mode, c.seq_len, c.batch) for c in cells if c.pair == pair}
         if pair.peer == REFERENCE:
             assert own == {("train", 2048, 4)}
         else:
-            assert {(mode, n) for mode, n, _ in own} == {
-                (mode, n) for mode in ("forward", "train") for n in SEQ_LENS
+            assert own == {
+                (mode, n, BATCHES[n])
+                for n in (SEQ_LENS if own & {("forward", 4096, 1)} else OPTION_SEQ_LENS)
+                for mode in ("forward", "train")
+                if (mode, n) != ("train", 8192)
             }
+    asked = cells_of([Pair("torch", "D(bias=true)", "textbook")], (77, 8192), 3)
+    assert [(c.mode, c.seq_len, c.batch) for c in asked] == [
+        ("forward", 77, 3), ("train", 77, 3), ("forward", 8192, 3),
+    ]  # fmt: skip
     assert {c.pair.variant for c in cells if c.pair.peer == REFERENCE} == AIMS.keys()
+
+
+def test_every_option_that_changes_the_arithmetic_is_compared() -> None:
+    compared = {pair.variant for pair in PAIRS if pair.peer == "textbook"}
+    assert len([pair for pair in PAIRS if pair.head_dim is not None]) == 2 * 7
+    for option in ("sharing=heads", "sharing=full", "sharing=kv", "hidden=separate", "bias=true",
+                   "tie_query=true", "mixing=layer", "mixing=sum", "layout=mesh", "rank=128",
+                   "width=3", "width=63"):  # fmt: skip
+        assert any(option in variant for variant in compared), option
+    table_8 = {"conv", "conv_relu_conv", "bottleneck", "bottleneck_conv", "glu"}
+    assert {name for variant in compared for name in parts(variant)} >= table_8
+
+
+@pytest.mark.parametrize(
+    ("variant", "names"),
+    [("V", ["V"]), ("D(sharing=full)", ["D"]), ("FR(rank=32)+V", ["FR", "V"]),
+     ("(FR(rank=4)+V)(mixing=sum)", ["FR", "V"]), ("D(tie_query=true)+V", ["D", "V"])],
+)  # fmt: skip
+def test_the_names_in_a_variant(variant: str, names: list[str]) -> None:
+    assert parts(variant) == names
 
 
 def test_the_ratio_of_medians_has_the_known_interval() -> None:
@@ -201,9 +230,10 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     command += ["--threads", "1", "--seconds", "0.001", "--out", str(tmp_path / "run")]
     first = CliRunner().invoke(app, command)
     assert first.exit_code == 0, first.output
-    assert "[2/2] torch R against textbook, train L=16 B=2" in first.output
+    assert "[2/2] torch R against textbook, train L=16 B=1" in first.output
     found = samples.read(tmp_path / "run")
     assert [one.outcome for one in found] == ["ok", "ok"]
+    assert all(one.kernel_choice is not None for one in found)  # R has one per library
     versions = samples.read_environment(tmp_path / "run")["versions"]
     assert versions["torch"] == importlib.metadata.version("torch")
     before = (tmp_path / "run" / samples.SAMPLES).read_bytes()

@@ -14,15 +14,19 @@ import typer
 
 from benchmarks.peers import samples
 from benchmarks.peers.measure import Budget
-from benchmarks.peers.pairs import NEEDS, SEQ_LENS, Cell, Pair, cells_of, choose_pairs
+from benchmarks.peers.pairs import NEEDS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
 from benchmarks.peers.table import describe, interval_text, summary, time_ratio, write_tables
 from synthbench.cli.options import split_lengths
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
+from synthbench.kernel import Kernel
 from synthbench.measure.environment import read_environment
+from synthbench.measure.kernel_choice import Choices, raced_cell
 from synthbench.run.host_client import Host
+from synthbench.run.kernel_choices import CHOOSE
 from synthbench.run.progress import duration
-from synthbench.suites.plan import device_kind
+from synthbench.suites import cell as shapes
+from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS, device_kind
 
 TARGET = "benchmarks.peers.measure:measure"
 TIMEOUT_SECONDS = 600.0
@@ -34,10 +38,10 @@ def main(
         str | None, typer.Option(help='Only pairs whose name contains this, like "jax D+V".')
     ] = None,
     seq_len: Annotated[
-        list[str], typer.Option(help="Lengths, separated by commas.", show_default="512 to 4096")
+        list[str], typer.Option(help="Lengths, separated by commas.", show_default="128 to 8192")
     ] = [],  # noqa: B006  typer reads the default, nothing changes it
     batch: Annotated[
-        int | None, typer.Option(min=1, help="Batch.", show_default="2; 1 from 2048")
+        int | None, typer.Option(min=1, help="Batch.", show_default="8 at 128 to 1 from 2048")
     ] = None,
     d_model: Annotated[int, typer.Option(min=1, help="Channels.")] = 512,
     heads: Annotated[int, typer.Option(min=1, help="Heads.")] = 8,
@@ -67,7 +71,7 @@ def main(
     if tables is not None:
         typer.echo("\n".join(map(str, write_tables(tables))))
         return
-    lengths = tuple(split_lengths(seq_len)) or SEQ_LENS
+    lengths = tuple(split_lengths(seq_len)) or None
     chosen = choose_pairs(pairs)
     require_packages(chosen)
     cells = cells_of(chosen, lengths, batch)
@@ -79,6 +83,7 @@ def main(
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     kwargs["keep_memory"] = keep_memory
     budget = asdict(Budget(seconds=seconds, limit=limit))
+    kernels: dict[str, Kernel | None] = {}  # by the shapes they were chosen for
     frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
     hosts = {
         name: Host(name, threads=threads, device_kind=device_kind(device)) for name in frameworks
@@ -91,7 +96,12 @@ def main(
             one = sample_of(cell, dtype, device)
             if one.key in done:
                 continue
-            one = measure(hosts[cell.pair.framework], one, kwargs | {"budget": budget})
+            raced = our_shapes(one, d_model, heads)
+            host = hosts[cell.pair.framework]
+            if raced.id not in kernels:
+                kernels[raced.id] = chosen_kernel(host, raced)
+            one = one.model_copy(update={"kernel_choice": kernels[raced.id]})
+            one = measure(host, one, kwargs | {"budget": budget})
             samples.append(folder, one)
             spent += effort(cell)
             remaining = (time.monotonic() - begin) * max(left, 0) / spent
@@ -134,10 +144,37 @@ def start_or_resume(folder: Path, threads: int | None, sizes: dict[str, int]) ->
     return []
 
 
+def our_shapes(one: Sample, d_model: int, heads: int) -> shapes.Cell:
+    """What a kernel is chosen for: our mixer at these sizes."""
+    framework = next(name for name in FRAMEWORKS if name == one.framework)
+    return raced_cell(
+        shapes.Cell.from_flat(
+            variant=one.variant, framework=framework, mode=one.mode, seq_len=one.seq_len,
+            batch=one.batch, dtype=one.dtype, device=one.device, d_model=d_model, heads=heads,
+            head_dim=one.head_dim, max_len=one.seq_len, compile=DEFAULT_COMPILE[framework],
+        )
+    )  # fmt: skip
+
+
+def chosen_kernel(host: Host, cell: shapes.Cell) -> Kernel | None:
+    """The kernel that is the fastest for our side, as a run chooses it; None if there is one only.
+
+    In a process of its own: it needs more memory than what is measured afterwards.
+    """
+    content = {"cells": [cell.model_dump(mode="json")], "memory_bytes": None}
+    try:
+        found: Choices = host.call(CHOOSE, content, TIMEOUT_SECONDS)
+    except SynthbenchError as error:
+        report(f"no kernel chosen for {cell.variant} at {cell.seq_len}: {error}")
+        return None
+    return found.made[0].chosen if found.made else None
+
+
 def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:
     """Measure a cell in a child process of its framework's host; a failure keeps its reason."""
-    fields = ("framework", "variant", "peer", "mode", "seq_len", "batch")
+    fields = ("framework", "variant", "peer", "mode", "seq_len", "batch", "head_dim")
     cell = {name: getattr(one, name) for name in fields}
+    cell["kernel"] = None if one.kernel_choice is None else asdict(one.kernel_choice)
     try:
         return Sample.model_validate(host.call(TARGET, cell | kwargs, TIMEOUT_SECONDS))
     except SynthbenchError as error:
@@ -149,7 +186,7 @@ def sample_of(cell: Cell, dtype: str, device: str) -> Sample:
     pair = cell.pair
     return Sample(
         framework=pair.framework, variant=pair.variant, peer=pair.peer, mode=cell.mode,
-        seq_len=cell.seq_len, batch=cell.batch, dtype=dtype, device=device,
+        seq_len=cell.seq_len, batch=cell.batch, head_dim=pair.head_dim, dtype=dtype, device=device,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import jax
@@ -25,11 +25,18 @@ Weights = Mapping[str, Array]
 
 
 class Textbook(nnx.Module):
-    """A textbook function with its weights."""
+    """A textbook function with its weights, of which the constants are not trained."""
 
-    def __init__(self, function: textbook_jax.Forward, p: Weights) -> None:
+    def __init__(
+        self, function: textbook_jax.Forward, p: Weights, constants: Collection[str]
+    ) -> None:
         self.function = function
-        self.weights = nnx.Dict({name: nnx.Param(value) for name, value in p.items()})
+        self.weights = nnx.Dict(
+            {
+                name: nnx.Variable(value) if name in constants else nnx.Param(value)
+                for name, value in p.items()
+            }
+        )
 
     def __call__(self, x: Array, padding_mask: None = None) -> Array:
         return self.function({name: value[...] for name, value in self.weights.items()}, x)
@@ -70,12 +77,14 @@ def build(
         for name, value in start.items()
     }
     with full_precision(setting.dtype):
-        module = layer_of(pair, p, model.sizes.heads)
+        declared = model.mixer.parameters(model.sizes).items()
+        constants = [name for name, parameter in declared if not parameter.trainable]
+        module = layer_of(pair, p, model.sizes.heads, constants)
         return JaxStep(module, mode, setting, *to_device(batch, setting))
 
 
-def layer_of(pair: Pair, p: Weights, heads: int) -> nnx.Module:
+def layer_of(pair: Pair, p: Weights, heads: int, constants: Collection[str]) -> nnx.Module:
     """The peer of a pair with these weights."""
     if pair.peer == TEXTBOOK:
-        return Textbook(textbook_jax.BY_VARIANT[pair.variant], p)
+        return Textbook(textbook_jax.layer(pair.variant), p, constants)
     return Attention(p, heads)

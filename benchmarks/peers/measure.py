@@ -14,7 +14,9 @@ import numpy as np
 from benchmarks.peers.pairs import REFERENCE, SAME_AT_FIRST_ONLY, Pair
 from benchmarks.peers.samples import Sample, Side
 from synthbench.backends.base import BACKENDS, Backend, Setting, Step
+from synthbench.backends.kernel_choice import using_kernel
 from synthbench.backends.kernel_record import recording_kernels
+from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.interference import InterferenceMonitor
@@ -59,16 +61,30 @@ def measure(
     device: str,
     budget: dict[str, Any],
     keep_memory: bool = False,
+    head_dim: int | None = None,
+    kernel: dict[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Measure a cell; returns the content of its `Sample` and raises what a side raises.
 
-    With `keep_memory` the process keeps freed memory while steps are timed.
+    With `keep_memory` the process keeps freed memory while steps are timed. `kernel`: the one that
+    was chosen for our side.
     """
-    pair = Pair(framework, variant, peer)
+    pair = Pair(framework, variant, peer, head_dim)
     sample = Sample(
         framework=framework, variant=variant, peer=peer, mode=mode, seq_len=seq_len, batch=batch,
-        dtype=dtype, device=device,
+        head_dim=head_dim, dtype=dtype, device=device,
+        kernel_choice=None if kernel is None else Kernel(**kernel),
     )  # fmt: skip
+    with using_kernel(sample.kernel_choice):
+        return compare(sample, pair, d_model, heads, Budget(**budget), keep_memory)
+
+
+def compare(
+    sample: Sample, pair: Pair, d_model: int, heads: int, budget: Budget, keep_memory: bool
+) -> dict[str, Any]:
+    """Measure a cell whose kernel is set."""
+    mode, seq_len, batch = sample.mode, sample.seq_len, sample.batch
+    dtype, device = sample.dtype, sample.device
     ours, theirs = build(pair, mode, seq_len, batch, d_model, heads, dtype, device)
     steps = (ours, theirs)
     sample.form = ours.form
@@ -90,7 +106,7 @@ def measure(
         warm += seconds
         peaks.append(peak)
         falls.append(before - after)
-    if mode == "train" and peer not in SAME_AT_FIRST_ONLY:
+    if mode == "train" and pair.peer not in SAME_AT_FIRST_ONLY:
         sample.fall_difference = difference(*falls)
         if sample.fall_difference > FALL_TOLERANCE[dtype]:
             reason = f"one update lowers the losses by {falls[0]:.3g} and {falls[1]:.3g}"
@@ -99,7 +115,7 @@ def measure(
 
     sample.keeps_memory = keep_memory and keep_freed_memory()
     watch = InterferenceMonitor(device)
-    samples = time_alternately(steps, Budget(**budget), watch, warm)
+    samples = time_alternately(steps, budget, watch, warm)
     sample.ours, sample.theirs = (
         Side(samples=seconds, peak_bytes=peak) for seconds, peak in zip(samples, peaks, strict=True)
     )
@@ -118,9 +134,8 @@ def build(
     device: str,
 ) -> tuple[Step, Step]:
     """A step of our mixer and one of the peer, with the same weights and the same batch."""
-    model = Model.of(
-        "mixer", parse(pair.variant), Sizes.of(d_model=d_model, heads=heads, max_len=seq_len)
-    )
+    sizes = Sizes.of(d_model=d_model, heads=heads, head_dim=pair.head_dim, max_len=seq_len)
+    model = Model.of("mixer", parse(pair.variant), sizes)
     start, data = start_values(model.parameters()), random_batch(model, batch, seq_len)
     framework = next(name for name in FRAMEWORKS if name == pair.framework)
     setting = Setting(dtype=dtype, device=device, compile=DEFAULT_COMPILE[framework])

@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from benchmarks.peers.pairs import labelled
 from synthbench.errors import ResultsError
+from synthbench.kernel import Kernel
 
 SAMPLES = "samples.jsonl"
 ENVIRONMENT = "environment.json"
@@ -35,12 +37,14 @@ class Sample(BaseModel):
     mode: str
     seq_len: int
     batch: int
+    head_dim: int | None = None  # None: d_model / heads
     dtype: str = "float32"
     device: str = "cpu"
     outcome: str = "ok"  # differs: the sides do not compute the same and were not timed
     reason: str = ""
     form: str | None = None  # of our side, as built
     kernels: list[str] = []  # of our side
+    kernel_choice: Kernel | None = None  # of our side, by timing; None: it has only one
     compared: Literal["outputs", "losses", ""] = ""
     difference: float | None = None  # between these in the first step, over the largest value
     fall_difference: float | None = None  # between how much the first update lowers each loss
@@ -51,9 +55,14 @@ class Sample(BaseModel):
     warnings: list[str] = []
 
     @property
+    def label(self) -> str:
+        """The variant, with its head_dim where that is not d_model / heads."""
+        return labelled(self.variant, self.head_dim)
+
+    @property
     def key(self) -> tuple[str, str, str, str, int, int]:
         """Identifies a cell within a run."""
-        return self.framework, self.variant, self.peer, self.mode, self.seq_len, self.batch
+        return self.framework, self.label, self.peer, self.mode, self.seq_len, self.batch
 
 
 def append(folder: Path, sample: Sample) -> None:

@@ -68,11 +68,13 @@ def write_tables(folder: Path) -> list[Path]:
 
 def render(found: Sequence[Sample], environment: dict[str, Any]) -> dict[str, str]:
     """peers.md and peers.csv, name -> text."""
-    order = {(pair.framework, pair.variant, pair.peer): n for n, pair in enumerate(PAIRS)}
+    order = {
+        (pair.framework, pair.variant, pair.head_dim, pair.peer): n for n, pair in enumerate(PAIRS)
+    }
     found = sorted(
         found,
         key=lambda one: (
-            order.get((one.framework, one.variant, one.peer), len(order)), one.key,
+            order.get((one.framework, one.variant, one.head_dim, one.peer), len(order)), one.key,
         ),
     )  # fmt: skip
     table = Table("peers", "", "", (), COLUMNS, [row(one) for one in found])
@@ -96,7 +98,7 @@ def time_ratio(one: Sample) -> Interval:
 def row(one: Sample) -> tuple[Value, ...]:
     """A cell as a row of the table; its outcome instead of numbers if it is not ok."""
     keys: tuple[Value, ...]
-    keys = (one.framework, one.variant, one.peer, one.mode, one.seq_len, one.batch)
+    keys = (one.framework, one.label, one.peer, one.mode, one.seq_len, one.batch)
     differs_by: Value = "not compared" if one.difference is None else one.difference
     if one.outcome != "ok" or one.ours is None or one.theirs is None:
         return (*keys, *[one.outcome] * 8, differs_by)
@@ -163,7 +165,7 @@ def judge(aim: float, ratio: Interval) -> str:
 def describe(one: Sample) -> str:
     """A cell in one line."""
     size = f"{one.mode} L={one.seq_len} B={one.batch}"
-    return f"{one.framework} {one.variant} against {one.peer}, {size}"
+    return f"{one.framework} {one.label} against {one.peer}, {size}"
 
 
 def interval_text(ratio: Interval) -> str:
@@ -182,8 +184,9 @@ def notes(found: Sequence[Sample]) -> str:
     lines += [f"- Memory: {method}." for method in methods]
     kernels: dict[str, set[str]] = {}
     for one in found:
-        for kernel in one.kernels:
-            kernels.setdefault(f"{one.framework} {one.variant}", set()).add(kernel)
-    lines += [f"- Our kernels, {who}: {'; '.join(sorted(used))}." for who, used in kernels.items()]
+        chosen = [one.kernel_choice.name] if one.kernel_choice else one.kernels
+        if chosen:
+            kernels.setdefault(f"{one.framework} {one.label}", set()).update(chosen)
+    lines += [f"- Our kernels, {who}: {'; '.join(sorted(kernels[who]))}." for who in kernels]
     lines += [f"- \\*{describe(one)}: {'; '.join(one.warnings)}" for one in found if one.warnings]
     return "\n".join(lines)

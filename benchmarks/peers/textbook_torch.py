@@ -9,15 +9,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.peers import table8_torch
+from benchmarks.peers.pairs import parts
+
 Weights = Mapping[str, Tensor]
 
 
-def linear(weight: Tensor, inputs: int) -> nn.Linear:
-    """A linear map without bias; `inputs` axes of the weight's first axes are its input."""
+def linear(weight: Tensor, inputs: int, bias: Tensor | None = None) -> nn.Linear:
+    """A linear map; `inputs` axes of the weight's first axes are its input."""
     rows = weight.shape[:inputs].numel()
-    layer = nn.Linear(rows, weight.numel() // rows, bias=False)
+    layer = nn.Linear(rows, weight.numel() // rows, bias=bias is not None)
     layer.weight = nn.Parameter(weight.reshape(rows, -1).T.contiguous())
+    if bias is not None:
+        layer.bias = nn.Parameter(bias.flatten())
     return layer
+
+
+def projection(p: Weights, name: str, inputs: int = 1) -> nn.Linear:
+    """The linear map of that name, with its bias if it has one."""
+    return linear(p[name], inputs, p.get(f"{name}_bias"))
+
+
+def layer(variant: str, p: Weights, heads: int) -> nn.Module:
+    """The plain layer for a variant of ours, with its weights."""
+    names = parts(variant)
+    if (special := BY_VARIANT.get(variant) or BY_MIXER.get(names[0])) is not None:
+        return special(p, heads)
+    return Synthesizer(tuple(COMPONENTS[name] for name in names), p, heads)
 
 
 def split(x: Tensor, heads: int) -> Tensor:
@@ -31,8 +49,8 @@ class DotProduct(nn.Module):
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query = linear(p["dot_product.query"], 1)
-        self.key = linear(p["dot_product.key"], 1)
+        self.query = projection(p, "dot_product.query")
+        self.key = projection(p, "dot_product.key")
 
     def forward(self, x: Tensor) -> Tensor:
         query, key = split(self.query(x), self.heads), split(self.key(x), self.heads)
@@ -62,17 +80,31 @@ class FactorizedRandom(nn.Module):
         return self.left @ self.right.transpose(-1, -2)
 
 
+class FixedRandom(nn.Module):
+    """S is a constant [H,L,L]."""
+
+    def __init__(self, p: Weights, heads: int) -> None:
+        super().__init__()
+        self.logits: Tensor
+        self.register_buffer("logits", p["fixed_random.logits"])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.logits
+
+
 class Dense(nn.Module):
-    """S = relu(X W1) W2, one W2 [k,L] per head."""
+    """S = relu(X W1) W2, one W2 [k,L] per head, or one for all."""
 
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.hidden = linear(p["dense.hidden"], 1)
+        self.hidden = projection(p, "dense.hidden")
         self.logits = nn.Parameter(p["dense.logits"])
+        self.bias = nn.Parameter(p["dense.logits_bias"]) if "dense.logits_bias" in p else None
 
     def forward(self, x: Tensor) -> Tensor:
-        return split(torch.relu(self.hidden(x)), self.heads) @ self.logits
+        logits = split(torch.relu(self.hidden(x)), self.heads) @ self.logits
+        return logits if self.bias is None else logits + self.bias[:, None]
 
 
 class FactorizedDense(nn.Module):
@@ -81,34 +113,76 @@ class FactorizedDense(nn.Module):
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.hidden = linear(p["factorized_dense.hidden"], 1)
+        self.hidden = projection(p, "factorized_dense.hidden")
         self.a = nn.Parameter(p["factorized_dense.a"])
         self.b = nn.Parameter(p["factorized_dense.b"])
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = split(torch.relu(self.hidden(x)), self.heads)
-        a, b = hidden @ self.a, hidden @ self.b
-        return a.repeat_interleave(b.shape[-1], dim=-1) * b.repeat(1, 1, 1, a.shape[-1])
+        return outer(hidden @ self.a, hidden @ self.b)
+
+
+class SeparateFactorizedDense(nn.Module):
+    """The same with a hidden layer for each factor."""
+
+    def __init__(self, p: Weights, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.hidden_a = projection(p, "factorized_dense.hidden_a")
+        self.hidden_b = projection(p, "factorized_dense.hidden_b")
+        self.a = nn.Parameter(p["factorized_dense.a"])
+        self.b = nn.Parameter(p["factorized_dense.b"])
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden_a = split(torch.relu(self.hidden_a(x)), self.heads)
+        hidden_b = split(torch.relu(self.hidden_b(x)), self.heads)
+        return outer(hidden_a @ self.a, hidden_b @ self.b)
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """[..,m] and [..,n] -> [..,m n]: every product of both."""
+    return a.repeat_interleave(b.shape[-1], dim=-1) * b.repeat(1, 1, 1, a.shape[-1])
 
 
 class Synthesizer(nn.Module):
-    """Y = softmax(S) V, heads side by side; several S are mixed by a softmax over their weights."""
+    """Y = softmax(S) V, heads side by side; several S are mixed by a softmax over their weights.
+
+    Without weights they are added.
+    """
 
     def __init__(self, kinds: tuple[Kind, ...], p: Weights, heads: int) -> None:
         super().__init__()
         self.heads = heads
         self.parts = nn.ModuleList(kind(p, heads) for kind in kinds)
-        self.mixing = nn.Parameter(p["alpha"]) if len(kinds) > 1 else None
-        self.value, self.output = linear(p["value"], 1), linear(p["output"], 2)
+        self.mixing = nn.Parameter(p["alpha"]) if "alpha" in p else None
+        self.value, self.output = projection(p, "value"), projection(p, "output", 2)
+
+    def logits(self, x: Tensor) -> list[Tensor]:
+        return [part(x) for part in self.parts]
 
     def forward(self, x: Tensor) -> Tensor:
-        logits = [part(x) for part in self.parts]
+        logits = self.logits(x)
         if self.mixing is not None:
-            weights = torch.softmax(self.mixing, dim=0)[:, :, None, None]
+            weights = torch.softmax(self.mixing, dim=0)[..., None, None]
             logits = [w * s for w, s in zip(weights, logits, strict=True)]
         attention = torch.softmax(sum(logits[1:], logits[0]), dim=-1)
         y = attention @ split(self.value(x), self.heads)
         return self.output(y.transpose(1, 2).flatten(2))
+
+
+class TiedSynthesizer(Synthesizer):
+    """D+V in which the hidden layer of D is the query of V."""
+
+    def __init__(self, p: Weights, heads: int) -> None:
+        super().__init__((), p, heads)
+        self.query = projection(p, "dot_product.query")
+        self.key = projection(p, "dot_product.key")
+        self.dense = nn.Parameter(p["dense.logits"])
+
+    def logits(self, x: Tensor) -> list[Tensor]:
+        query, key = split(self.query(x), self.heads), split(self.key(x), self.heads)
+        scores = query @ key.transpose(-1, -2) / query.shape[-1] ** 0.5
+        return [torch.relu(query) @ self.dense, scores]
 
 
 class LightConv(nn.Module):
@@ -116,7 +190,7 @@ class LightConv(nn.Module):
 
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()
-        self.input, self.output = linear(p["input"], 1), linear(p["output"], 1)
+        self.input, self.output = projection(p, "input"), projection(p, "output")
         self.heads = heads
         self.make_kernel(p)
 
@@ -132,8 +206,10 @@ class LightConv(nn.Module):
         width = kernel.shape[-1]
         windows = F.pad(u, (0, 0, width // 2, width - 1 - width // 2)).unfold(1, width, 1)
         windows = windows.unflatten(2, (self.heads, -1))  # [B,L,H,d/H,K]
-        y = (windows * kernel[:, :, :, None]).sum(dim=-1)
-        return self.output(y.flatten(2))
+        return self.after((windows * kernel[:, :, :, None]).sum(dim=-1).flatten(2))
+
+    def after(self, y: Tensor) -> Tensor:
+        return self.output(y)
 
 
 class DynamicConv(LightConv):
@@ -146,16 +222,32 @@ class DynamicConv(LightConv):
         return self.generator(u).unflatten(-1, (self.heads, -1)).softmax(dim=-1)  # [B,L,H,K]
 
 
+class MeshLightConv(LightConv):
+    """A kernel for each channel, a bias on every map, one more map after the convolution."""
+
+    def __init__(self, p: Weights, heads: int) -> None:
+        super().__init__(p, p["output"].shape[0])
+        self.bias = nn.Parameter(p["kernel_bias"])
+        self.pointwise = projection(p, "pointwise")
+
+    def after(self, y: Tensor) -> Tensor:
+        return self.output(self.pointwise(y + self.bias))
+
+
+class MeshDynamicConv(MeshLightConv, DynamicConv):
+    """The same with a kernel predicted at each position."""
+
+
 class Linformer(nn.Module):
     """softmax(Q (E K)^T / sqrt(k)) (F V), E and F compressing the length."""
 
     def __init__(self, p: Weights, heads: int) -> None:
         super().__init__()
         self.heads = heads
-        self.query, self.key = linear(p["query"], 1), linear(p["key"], 1)
-        self.value, self.output = linear(p["value"], 1), linear(p["output"], 2)
+        self.query, self.key = projection(p, "query"), projection(p, "key")
+        self.value, self.output = projection(p, "value"), projection(p, "output", 2)
         self.e = nn.Parameter(p["key_projection"])
-        self.f = nn.Parameter(p["value_projection"])
+        self.f = nn.Parameter(p["value_projection"]) if "value_projection" in p else self.e
 
     def forward(self, x: Tensor) -> Tensor:
         query = split(self.query(x), self.heads)
@@ -168,16 +260,24 @@ class Linformer(nn.Module):
 
 Kind = Callable[[Weights, int], nn.Module]
 
-BY_VARIANT: dict[str, Kind] = {
-    "V": partial(Synthesizer, (DotProduct,)),
-    "R": partial(Synthesizer, (Random,)),
-    "FR": partial(Synthesizer, (FactorizedRandom,)),
-    "D": partial(Synthesizer, (Dense,)),
-    "FD": partial(Synthesizer, (FactorizedDense,)),
-    "R+V": partial(Synthesizer, (Random, DotProduct)),
-    "FR+V": partial(Synthesizer, (FactorizedRandom, DotProduct)),
-    "D+V": partial(Synthesizer, (Dense, DotProduct)),
+COMPONENTS: dict[str, Kind] = {
+    "V": DotProduct,
+    "R": Random,
+    "Fix": FixedRandom,
+    "FR": FactorizedRandom,
+    "D": Dense,
+    "FD": FactorizedDense,
+    **table8_torch.COMPONENTS,
+}
+BY_MIXER: dict[str, Kind] = {
     "linformer": Linformer,
     "light_conv": LightConv,
     "dynamic_conv": DynamicConv,
+}
+# What an option changes; other options change only the shapes of the weights.
+BY_VARIANT: dict[str, Kind] = {
+    "FD(hidden=separate)": partial(Synthesizer, (SeparateFactorizedDense,)),
+    "D(tie_query=true)+V": TiedSynthesizer,
+    "light_conv(layout=mesh)": MeshLightConv,
+    "dynamic_conv(layout=mesh)": MeshDynamicConv,
 }

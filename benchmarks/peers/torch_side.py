@@ -46,7 +46,7 @@ def build(
 def layer_of(pair: Pair, p: Weights, heads: int) -> Unmasked:
     """The peer of a pair with these weights."""
     if pair.peer == TEXTBOOK:
-        return Unmasked(textbook_torch.BY_VARIANT[pair.variant](p, heads), called)
+        return Unmasked(textbook_torch.layer(pair.variant, p, heads), called)
     return PACKAGES[pair.peer](p, heads)
 
 
