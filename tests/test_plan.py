@@ -39,6 +39,18 @@ def test_every_combination_is_one_cell() -> None:
     assert all(cell.model.max_len == cell.seq_len for cell in cells)
 
 
+def test_combinations_with_too_many_tokens_are_left_out() -> None:
+    lengths = "seq_len: [4, 8, 16], batch: [1, 4], tokens_at_most: 16, variant: [V]"
+    loaded = parse_suite(
+        f"axes: {{{lengths}}}\nmodel: {{d_model: 8, heads: 2}}", name="s", source="s.yaml"
+    )
+    plan = make_plan(loaded, "cpu")
+    assert {(c.seq_len, c.batch) for c in plan.cells} == {(4, 1), (4, 4), (8, 1), (16, 1)}
+    assert plan.skipped == ()
+    with pytest.raises(NotationError, match=r"s\.yaml: axes\.tokens_at_most: every"):
+        make_plan(loaded, "cpu", seq_lens=[17])
+
+
 def test_torch_is_eager_and_jax_compiled_unless_asked() -> None:
     assert {(c.framework, c.compile) for c in plan(SMALL).cells} == {
         ("torch", "eager"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -132,6 +133,12 @@ def make_plan(
         if cell.variant == twin_of:
             twin = Cell.model_validate(cell.model_dump() | {"replica": 1})
             cells[twin.id] = twin
+    if not (cells or skipped):
+        raise NotationError(
+            f"{suite.source}: axes.tokens_at_most: every combination has more than "
+            f"{axes.tokens_at_most} tokens (seq_len times batch); give a larger number, or "
+            "smaller lengths or batches"
+        )
     return Plan(
         suite=suite.name,
         source=suite.source,
@@ -144,7 +151,7 @@ def make_plan(
 
 
 def _every_cell(suite: Suite, settings: Settings, device: str) -> Iterator[Cell]:
-    """Every combination of the axes, in the order of the settings."""
+    """Every combination of the axes that has few enough tokens, in the order of the settings."""
     axes = settings.axes
     models = settings.models or {"": settings.model}
     own_sizes = {label: sizes_of_mixers(suite, model.mixers) for label, model in models.items()}
@@ -154,6 +161,8 @@ def _every_cell(suite: Suite, settings: Settings, device: str) -> Iterator[Cell]
             axes.form, axes.mode, axes.variant, axes.framework,
         )
     ):  # fmt: skip
+        if seq_len * batch > (axes.tokens_at_most or math.inf):
+            continue
         for compiled in axes.compile or (DEFAULT_COMPILE[framework],):
             yield Cell(
                 variant=name, framework=framework, task=task,

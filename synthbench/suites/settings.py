@@ -59,6 +59,12 @@ class CellAxes(Section):
     batch: Annotated[tuple[Size, ...], Field(min_length=1)] = Field(
         default=(1,), description="Sequences per step.", examples=[[1, 8]]
     )
+    tokens_at_most: PositiveInt | None = Field(
+        default=None,
+        description="Combinations with more tokens per step, `seq_len` times `batch`, are left "
+        "out; null: none.",
+        examples=[4096],
+    )
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = Field(
         default=("float32",),
         description="Number format of parameters and activations; `float16` only on CUDA.",
