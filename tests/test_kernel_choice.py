@@ -17,6 +17,7 @@ from synthbench.backends.base import BACKENDS, Backend
 from synthbench.backends.kernel_choice import (
     choose,
     is_trained,
+    may_be_plain,
     only_offers,
     recording_offers,
     taken_kernel,
@@ -83,6 +84,25 @@ def test_a_kernel_is_used_at_its_own_sizes_where_small_inputs_make_no_difference
     for other in (Kernel("fast", "MKL"), Kernel("faster", "oneDNN")):
         with using_kernel(other):
             assert choose([SLOW, small]) is SLOW
+
+
+@pytest.mark.parametrize(
+    ("components", "batch", "seq_len", "may"),
+    [
+        (["dot_product"], 1, 1448, True),  # 8 heads: 2^24 logits are a length of 1448
+        (["dot_product"], 1, 1449, False),
+        (["dot_product"], 2, 1448, False),
+        (["factorized_random"], 1, 2048, False),
+        (["random"], 1, 4096, True),  # its parameters are 2^27 numbers
+        (["random", "fixed_random"], 1, 4097, False),
+        (["random"], 2, 4096, False),
+        (["random", "dot_product"], 1, 2048, False),
+    ],
+)
+def test_when_the_reference_form_is_a_kernel(
+    components: list[str], batch: int, seq_len: int, may: bool
+) -> None:
+    assert may_be_plain(components, batch, 8, seq_len) is may
 
 
 def test_a_name_tells_kernels_apart() -> None:

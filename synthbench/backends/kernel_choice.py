@@ -7,11 +7,23 @@ measures the others once and lets all of its cells use the fastest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from synthbench.kernel import Kernel
+
+# The reference form is not a kernel to choose above this many logits, [B,H,L,L]: it is there to be
+# compared. R and Fix alone hold [H,L,L] in either form.
+PLAIN_AT_MOST = 2**24
+PLAIN_OF_TABLES_AT_MOST = 2**27
+TABLES = frozenset({"random", "fixed_random"})
+
+
+def may_be_plain(components: Collection[str], batch: int, heads: int, seq_len: int) -> bool:
+    """Whether the reference form is one of the kernels for these components."""
+    most = PLAIN_OF_TABLES_AT_MOST if TABLES.issuperset(components) else PLAIN_AT_MOST
+    return batch * heads * seq_len * seq_len <= most
 
 
 def that_differ(sizes: Sequence[Mapping[str, int]], queries: int, logits: int) -> list[Any]:

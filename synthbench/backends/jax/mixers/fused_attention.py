@@ -6,8 +6,6 @@ weights made once for the whole batch where no term depends on it, cuDNN's kerne
 
 from __future__ import annotations
 
-import math
-
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -18,7 +16,7 @@ from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
 from synthbench.backends.jax.placement import platform
-from synthbench.backends.kernel_choice import that_differ
+from synthbench.backends.kernel_choice import may_be_plain, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
@@ -31,8 +29,6 @@ SPREAD = 60.0
 PLAIN_UP_TO = {"conv": 4096}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
 CUDNN_WIDTHS = range(8, 129, 8)
-# The reference form is not a kernel to choose above this many logits: it is there to be compared.
-PLAIN_AT_MOST = 2**24
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 CUDNN = "cuDNN attention"
 BLOCKS = "blocks of queries"
@@ -66,7 +62,8 @@ def kernels(
     plain = Kernel(REFERENCE_KERNEL)
     if plain_is_faster(mixer, L, trained=trained):
         return [plain, *found]
-    return found + [plain] * (math.prod((B, H, L, L)) <= PLAIN_AT_MOST)
+    names = {component.name for component in mixer.components}
+    return found + [plain] * may_be_plain(names, B, H, L)
 
 
 def fused(

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.kernel_choice import that_differ
+from synthbench.backends.kernel_choice import may_be_plain, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
 from synthbench.backends.torch.mixers import blockwise
@@ -42,8 +42,6 @@ PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
 # Without oneDNN's products, the same holds for every mixer up to this many logits [B,H,L,L]:
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
-# The reference form is not a kernel to choose above this many logits: it is there to be compared.
-PLAIN_AT_MOST = 2**24
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
 FLASH = "scaled_dot_product_attention"
 BLOCKS = "blocks of queries"
@@ -66,7 +64,7 @@ def kernels(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     plain = Kernel(REFERENCE_KERNEL)
     if plain_is_faster(mixer, p, x, found[0].products):
         return [plain, *found]
-    return found + [plain] * (math.prod((B, H, L, L)) <= PLAIN_AT_MOST)
+    return found + [plain] * may_be_plain(names, B, H, L)
 
 
 def fused(
