@@ -17,6 +17,7 @@ from synthbench.measure.gpu import (
     nvidia_devices,
     read_gpu,
 )
+from synthbench.run.host_client import Host
 
 QUIET = GpuReading(10.0, {"its power limit": 0, "its heat": 0}, 0, frozenset({1}))
 
@@ -45,7 +46,13 @@ class FakeNvml:
         answers: dict[str, Any] = {
             "nvmlDeviceGetCount": lambda: 2,
             "nvmlDeviceGetHandleByIndex": lambda index: f"device {index}",
-            "nvmlDeviceGetHandleByUUID": lambda uuid: f"device of {uuid}",
+            "nvmlDeviceGetHandleByUUID": lambda uuid: f"part {uuid}",
+            "nvmlDeviceGetDeviceHandleFromMigDeviceHandle": lambda part: (
+                f"whole device of {part.removeprefix('part ')}"
+            ),
+            "nvmlDeviceGetUUID": lambda handle: {"device 0": "GPU-a0", "device 1": "GPU-a1bc"}[
+                handle
+            ],
             "nvmlDeviceGetName": lambda handle: f"name of {handle}",
             "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(total=80),
             "nvmlDeviceGetViolationStatus": self._violation,
@@ -91,6 +98,7 @@ def test_others_on_the_device_are_counted_also_where_pids_are_the_hosts() -> Non
 def test_a_watch_reads_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml()
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     watch = GpuMonitor("cuda:1")
     with watch:
         nvml.heat_nanoseconds = 10**12
@@ -120,13 +128,55 @@ def test_devices_are_described_as_far_as_they_tell(monkeypatch: pytest.MonkeyPat
 
 def test_the_device_is_the_one_that_cuda_means(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml()
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert handle_of(nvml, "cuda:1") == "device 1"
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,GPU-5f")
-    assert handle_of(nvml, "cuda") == "device 3"
-    assert handle_of(nvml, "cuda:1") == "device of GPU-5f"
-    assert handle_of(nvml, "cuda:2") is None
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1,GPU-a0,MIG-5f,MIG-GPU-a1bc/3/0,GPU-,GPU-b")
+    found = [handle_of(nvml, f"cuda:{n}") for n in range(7)]
+    assert found == [
+        "device 1",
+        "device 0",  # by the beginning of its UUID
+        "whole device of MIG-5f",
+        "device 1",  # a part of it, as older drivers write it
+        None,  # two devices begin so
+        None,  # none does
+        None,  # not visible
+    ]
+    assert handle_of(nvml, "cuda") == "device 1"
+    assert handle_of(MuteNvml(), "cuda") is None
     assert read_gpu(nvml, "device 0").reasons == 1
+
+
+@pytest.mark.parametrize(("order", "named"), [("FASTEST_FIRST", False), ("PCI_BUS_ID", True)])
+def test_unlike_devices_are_told_apart_only_in_the_order_of_the_bus(
+    order: str, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nvml = FakeNvml()
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", order)
+    assert handle_of(nvml, "cuda:1") == ("device 1" if named else None)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetName", lambda handle: "the same", raising=False)
+    assert handle_of(nvml, "cuda:1") == "device 1"
+
+
+def test_hosts_number_devices_as_the_driver_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CUDA_DEVICE_ORDER", raising=False)
+    assert Host("torch")._environment()["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "FASTEST_FIRST")
+    assert Host("torch")._environment()["CUDA_DEVICE_ORDER"] == "FASTEST_FIRST"
+
+
+def test_a_driver_that_fails_at_the_end_or_in_between_ends_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    nvml = FakeNvml()
+    monkeypatch.setattr(nvml, "nvmlShutdown", nvml._refuse, raising=False)
+    monkeypatch.setattr(nvml, "nvmlDeviceGetCount", nvml._refuse, raising=False)
+    monkeypatch.setitem(sys.modules, "pynvml", nvml)
+    assert nvidia_devices() == []
+    with GpuMonitor("cuda") as watch:
+        pass
+    assert watch.warnings == []
 
 
 class MuteNvml:

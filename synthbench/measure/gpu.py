@@ -107,22 +107,48 @@ def open_nvml() -> Iterator[Any]:
     try:
         yield nvml
     finally:
-        nvml.nvmlShutdown()
+        with contextlib.suppress(nvml.NVMLError):
+            nvml.nvmlShutdown()
 
 
 def handle_of(nvml: Any, device: str) -> Any:
-    """The NVML handle of cuda or cuda:N, numbered as in CUDA_VISIBLE_DEVICES; None if missing."""
+    """The NVML handle of cuda or cuda:N as CUDA numbers them; None if it cannot be told.
+
+    CUDA_VISIBLE_DEVICES may name devices by number, by the beginning of their UUID, or by a part
+    of a device (MIG), of which the whole device is read. NVML numbers devices by their place on
+    the bus, CUDA by their speed unless CUDA_DEVICE_ORDER says otherwise, as hosts let it say.
+    """
     index = int(device.partition(":")[2] or 0)
     visible = [part for part in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if part]
     try:
-        if not visible:
-            return nvml.nvmlDeviceGetHandleByIndex(index)
-        chosen = visible[index].strip()
+        chosen = visible[index].strip() if visible else str(index)
         if chosen.isdigit():
-            return nvml.nvmlDeviceGetHandleByIndex(int(chosen))
-        return nvml.nvmlDeviceGetHandleByUUID(chosen)
+            return _by_number(nvml, int(chosen))
+        return _by_uuid(nvml, chosen)
     except (IndexError, nvml.NVMLError):
         return None
+
+
+def _by_number(nvml: Any, number: int) -> Any:
+    handle = nvml.nvmlDeviceGetHandleByIndex(number)
+    if os.environ.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID":
+        return handle
+    names = {nvml.nvmlDeviceGetName(each) for each in _handles(nvml)}
+    return handle if len(names) == 1 else None  # equal devices are in the order of the bus
+
+
+def _by_uuid(nvml: Any, chosen: str) -> Any:
+    if chosen.startswith("MIG-GPU-"):  # as older drivers write it: MIG-GPU-uuid/instance/instance
+        chosen = chosen.removeprefix("MIG-").partition("/")[0]
+    if chosen.startswith("MIG-"):
+        part = nvml.nvmlDeviceGetHandleByUUID(chosen)
+        return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(part)
+    found = [each for each in _handles(nvml) if nvml.nvmlDeviceGetUUID(each).startswith(chosen)]
+    return found[0] if len(found) == 1 else None
+
+
+def _handles(nvml: Any) -> list[Any]:
+    return [nvml.nvmlDeviceGetHandleByIndex(n) for n in range(nvml.nvmlDeviceGetCount())]
 
 
 def nvidia_devices() -> list[dict[str, Any]]:
@@ -130,7 +156,10 @@ def nvidia_devices() -> list[dict[str, Any]]:
     with open_nvml() as nvml:
         if nvml is None:
             return []
-        handles = [nvml.nvmlDeviceGetHandleByIndex(i) for i in range(nvml.nvmlDeviceGetCount())]
+        try:
+            handles = _handles(nvml)
+        except nvml.NVMLError:  # a device that has fallen off the bus
+            return []
         return [_describe(nvml, handle) for handle in handles]
 
 

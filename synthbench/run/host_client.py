@@ -200,6 +200,7 @@ class Host:
         here = str(Path(__file__).resolve().parents[2])
         variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as NVML numbers devices
         if self.device_kind == "cpu":
             variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
         return variables
