@@ -18,6 +18,7 @@ from synthbench.measure.ceiling import (
     ceiling_of,
     smallest_step_seconds,
 )
+from synthbench.measure.gpu import GpuMonitor
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.host_client import Host
 from synthbench.run.progress import Silent
@@ -47,9 +48,9 @@ class FakeKernel:
         self.clock.now += self.seconds * (1 + produced % 2)
 
 
-def fake_backend(clock: Clock, rate: float, bandwidth: float) -> Backend:
+def fake_backend(clock: Clock, rate: float, bandwidth: float, kind: str = "cpu") -> Backend:
     """Products at `rate` for the middle size and half of it for others."""
-    middle = SIZES["cpu"][1]
+    middle = SIZES[kind][1]
     return cast(Backend, SimpleNamespace(
         name="torch",
         matrix_products=lambda dtype, device, size: [
@@ -70,6 +71,23 @@ def test_the_best_size_and_the_best_repetition_count() -> None:
     assert ceiling.bytes_per_second == pytest.approx(5e10)
     assert ceiling.seconds == pytest.approx(clock.now)
     assert (ceiling.framework, ceiling.dtype, ceiling.device) == ("torch", "float64", "cpu")
+
+
+def test_the_clock_of_a_gpu_is_raised_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is slow for the first half second, in which all its products could have been timed."""
+    clock = Clock()
+    backend: Any = fake_backend(clock, 1e15, 3e12, "cuda")
+
+    class Rising(FakeKernel):
+        def wait(self, produced: int) -> None:
+            clock.now += self.seconds * (1 if clock.now > 0.45 else 3)
+
+    backend.matrix_products = lambda dtype, device, size: [Rising(clock, 2 * size**3 / 1e15)]
+    monkeypatch.setattr(GpuMonitor, "__enter__", lambda self: self)
+    monkeypatch.setattr(GpuMonitor, "__exit__", lambda *_: None)
+    ceiling = ceiling_of(backend, "float32", "cuda", clock)
+    assert ceiling.flops_per_second == pytest.approx(1e15)
+    assert clock.now < 2
 
 
 def test_a_slow_device_is_not_kept_for_long() -> None:

@@ -123,6 +123,16 @@ def test_warm_up_lasts_two_steps_and_twenty_milliseconds() -> None:
     assert Steps(repeat(short)).run(max_seconds=1 / 64).warmup_steps == 2
 
 
+def test_a_gpu_is_warmed_up_for_half_a_second_however_short_a_step_is() -> None:
+    least = timing.least_warmup_seconds("cuda:1")
+    assert (least, timing.least_warmup_seconds("cpu")) == (0.5, 0.02)
+    short = 2.0**-12  # 0.24 ms: more than a thousand steps
+    found = Steps(repeat(short)).run(max_seconds=100.0, least_warmup=least)
+    assert found.warmup_steps == 2048
+    found = Steps(repeat(short)).run(max_seconds=0.75, least_warmup=least)
+    assert found.warmup_steps == 1024  # a third of max_seconds
+
+
 def test_warm_up_ends_after_a_thousand_steps() -> None:
     rising = chain((1.03**n for n in range(1000)), repeat(1.0))
     found = Steps(rising).run(max_seconds=1e18)

@@ -14,7 +14,7 @@ from typing import cast
 from synthbench.backends.base import BACKENDS, Backend, Operation
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.interference import InterferenceMonitor
-from synthbench.measure.timing import timed
+from synthbench.measure.timing import least_warmup_seconds, timed
 from synthbench.record import Ceiling
 
 # Side of the square matrices, and bytes of the copied array: far larger than any cache.
@@ -41,6 +41,8 @@ def ceiling_of(
     best_rate, best_size = 0.0, 0
     elements = COPY_BYTES[kind] // ITEM_BYTES[dtype]
     with InterferenceMonitor(device) as watch:
+        if kind != "cpu":
+            raise_clock(backend.matrix_products(dtype, device, SIZES[kind][0])[0], device, clock)
         for size in SIZES[kind]:
             products = backend.matrix_products(dtype, device, size)
             seconds = min(best_seconds(product, clock) for product in products)
@@ -60,6 +62,13 @@ def ceiling_of(
         seconds=clock() - begin,
         warnings=watch.warnings,
     )
+
+
+def raise_clock(operation: Operation, device: str, clock: Callable[[], float]) -> None:
+    """Keep a device busy until its clock is high; ten products last less than that takes."""
+    begin = clock()
+    while clock() - begin < least_warmup_seconds(device):
+        operation.wait(operation())
 
 
 def best_seconds(operation: Operation, clock: Callable[[], float] = time.perf_counter) -> float:

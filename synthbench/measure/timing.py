@@ -16,7 +16,8 @@ CLOCK = "perf_counter, waited"
 CLOCK_CUDA = "perf_counter, device synchronised"
 MIN_WARMUP_STEPS = 2
 MAX_WARMUP_STEPS = 1000
-MIN_WARMUP_SECONDS = 0.02  # below this a core may still be raising its clock
+# Below this a core, or a GPU, may still be raising its clock.
+MIN_WARMUP_SECONDS = {"cpu": 0.02, "cuda": 0.5}
 WARMUP_SHARE = 1 / 3  # of max_seconds, at most
 MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
 MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
@@ -35,6 +36,11 @@ class SteadyState:
     warmup_steps: int
     precision: float | None
     stable: bool
+
+
+def least_warmup_seconds(device: str) -> float:
+    """How long a device needs at least until its clock is high."""
+    return MIN_WARMUP_SECONDS["cpu" if device == "cpu" else "cuda"]
 
 
 def clock_of(device: str) -> str:
@@ -72,6 +78,7 @@ def time_steps(
     max_seconds: float,
     precision: float | None = None,
     before: Sequence[float] = (),
+    least_warmup: float = MIN_WARMUP_SECONDS["cpu"],
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
     inspect: Callable[[Any], None] | None = None,
@@ -80,17 +87,18 @@ def time_steps(
 
     That is at least `min_samples` samples of `min_seconds` together and, if `precision` is given, a
     95% confidence interval of the median no wider than +- `precision` of it. `before`: seconds of
-    steps that already ran; they count as warm-up. `max_seconds` limits warm-up and sampling
-    together and takes precedence, but there is at least one sample. At most MAX_SAMPLES. `watch`
-    is a context manager that is active while sampling. `inspect` is called with what the last step
-    returned, at once; nothing that an earlier step returned is kept.
+    steps that already ran; they count as warm-up, which lasts `least_warmup` seconds at least.
+    `max_seconds` limits warm-up and sampling together and takes precedence, but there is at least
+    one sample. At most MAX_SAMPLES. `watch` is a context manager that is active while sampling.
+    `inspect` is called with what the last step returned, at once; nothing that an earlier step
+    returned is kept.
     """
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         warmup = list(before)
-        while not _is_warmup_over(warmup, max_seconds * WARMUP_SHARE):
+        while not _is_warmup_over(warmup, least_warmup, max_seconds * WARMUP_SHARE):
             warmup.append(timed(step, wait, clock))
         left = max_seconds - sum(warmup)
         samples: list[float] = []
@@ -122,11 +130,11 @@ def time_steps(
     return SteadyState(samples, len(warmup), reached, is_stable(samples))
 
 
-def _is_warmup_over(seconds: Sequence[float], max_seconds: float) -> bool:
+def _is_warmup_over(seconds: Sequence[float], least: float, most: float) -> bool:
     """Whether the warm-up ends, because its limit is reached or the steps are warm."""
     spent = sum(seconds)
-    if len(seconds) >= MAX_WARMUP_STEPS or spent >= max_seconds:
+    if spent >= most:
         return True
-    if len(seconds) < MIN_WARMUP_STEPS or spent < min(MIN_WARMUP_SECONDS, max_seconds):
+    if len(seconds) < MIN_WARMUP_STEPS or spent < min(least, most):
         return False
-    return is_warm(seconds)
+    return len(seconds) >= MAX_WARMUP_STEPS or is_warm(seconds)

@@ -27,7 +27,14 @@ from synthbench.measure.plausibility import (
     require_plausible,
 )
 from synthbench.measure.repetition import affordable_steps, require_same, require_same_losses
-from synthbench.measure.timing import SteadyState, clock_of, time_steps, timed, timed_result
+from synthbench.measure.timing import (
+    SteadyState,
+    clock_of,
+    least_warmup_seconds,
+    time_steps,
+    timed,
+    timed_result,
+)
 from synthbench.metrics import Metric
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
@@ -174,6 +181,7 @@ def time_step(
         max_seconds=measure.max_seconds,
         precision=measure.precision,
         before=[second_seconds],
+        least_warmup=least_warmup_seconds(context.cell.device),
         watch=monitor,
         inspect=inspect,
     )
