@@ -43,18 +43,18 @@ def limits(monkeypatch: pytest.MonkeyPatch) -> FakeLimits:
 
 def test_the_limit_leaves_room_for_threads(limits: FakeLimits) -> None:
     assert limit_memory(50 * MIB, cores=2) == 50 * MIB
-    assert limits.address_space == ((100 + 1024 + 2 * 256 + 50) * MIB, NONE)
+    assert limits.address_space == ((100 + 1536 + 2 * 256 + 50) * MIB, NONE)
     assert limits.limits[resource.RLIMIT_CORE] == (0, 0)
 
 
 def test_without_a_number_it_is_nine_tenths_of_what_is_available(limits: FakeLimits) -> None:
     assert limit_memory(None, cores=0) == 900
-    assert limits.address_space[0] == (100 + 1024) * MIB + 900
+    assert limits.address_space[0] == (100 + 1536) * MIB + 900
     assert limit_memory(0, cores=0) == 0
 
 
 def test_a_hard_limit_is_never_exceeded(limits: FakeLimits) -> None:
-    hard = (100 + 1024 + 256 + 30) * MIB
+    hard = (100 + 1536 + 256 + 30) * MIB
     limits.limits[resource.RLIMIT_AS] = (hard, hard)
     assert limit_memory(50 * MIB, cores=1) == 30 * MIB
     assert limits.address_space == (hard, hard)
@@ -64,7 +64,7 @@ def test_a_hard_limit_is_never_exceeded(limits: FakeLimits) -> None:
 
 
 def test_a_huge_limit_is_cut_to_what_the_system_takes(limits: FakeLimits) -> None:
-    assert limit_memory(2**70, cores=0) == LARGEST_LIMIT - (100 + 1024) * MIB
+    assert limit_memory(2**70, cores=0) == LARGEST_LIMIT - (100 + 1536) * MIB
     assert limits.address_space == (LARGEST_LIMIT, NONE)
     assert LARGEST_LIMIT == 2**62
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from synthbench.measure.environment import available_memory
 
 SHARE_OF_AVAILABLE = 0.9
-# Address space that threads reserve without using it (stacks, malloc arenas): XLA alone starts
-# about twenty threads on two cores, which reserve 1.1 GB.
-RESERVED = 2**30
+# Address space that is reserved without being used: by threads (stacks, malloc arenas), of which
+# XLA alone starts about twenty on two cores, 1.1 GB; by JAX's CUDA plugin where it is installed,
+# 0.4 GB even for cells on the CPU.
+RESERVED = 3 * 2**29
 RESERVED_PER_CORE = 256 * 2**20
 LARGEST_LIMIT = 2**62  # that setrlimit takes on every system
 
