@@ -190,6 +190,45 @@ def test_blocks_take_every_query_once(length: int, causal: bool, queries: int, l
     assert (taken == 1).all()
 
 
+def test_gradients_over_many_blocks_keep_the_digits_of_bfloat16() -> None:
+    """Summed in bfloat16, each of 64 blocks would lose what is small beside the sum."""
+    torch.manual_seed(0)
+    heads, batch, length, size = 2, 2, 512, 8
+    shapes = {
+        "query": (heads, batch, length, size), "key": (heads, batch, length, size),
+        "value": (heads, batch, length, size), "table": (heads, 1, length, length),
+        "scale": (heads, 1, 1, 1),
+    }  # fmt: skip
+    exact = {name: torch.randn(shape).bfloat16().double() for name, shape in shapes.items()}
+    dy = torch.randn(shapes["value"]).bfloat16()
+
+    def gradients(dtype: torch.dtype, queries: int) -> dict[str, torch.Tensor]:
+        p = {name: t.to(dtype).requires_grad_() for name, t in exact.items()}
+
+        def rows(keys: int, table: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            return table[..., :keys] * scale
+
+        # one example and head at a time
+        kernel = Kernel("blocks", queries=queries, logits=queries * length)
+        y = blockwise.attend(
+            (p["query"], p["key"]), [blockwise.Rows(rows, (p["table"],), (p["scale"],))],
+            p["value"], kernel=kernel,
+        )  # fmt: skip
+        found = torch.autograd.grad(y, list(p.values()), dy.to(dtype))
+        assert all(gradient.dtype == dtype for gradient in found)
+        return dict(zip(p, found, strict=True))
+
+    want = gradients(torch.float64, length)
+
+    def errors(queries: int) -> dict[str, float]:
+        found = gradients(torch.bfloat16, queries)
+        return {n: float((found[n].double() - w).norm() / w.norm()) for n, w in want.items()}
+
+    one, many = errors(length), errors(8)
+    for name in want:
+        assert many[name] < 1.1 * one[name], name
+
+
 def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bounds themselves are inside: up to this many logits, and up to this length."""
     monkeypatch.setattr(fused_attention, "PLAIN_UP_TO", {

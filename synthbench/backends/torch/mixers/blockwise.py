@@ -234,10 +234,12 @@ class _Blockwise(torch.autograd.Function):
         logits: _Logits = ctx.logits
         times = logits.times
         pair = None if query is None else (query, key)
-        inputs = zip((query, key, value, *tensors), ctx.needs_input_grad[4:], strict=True)
+        inputs = (query, key, value, *tensors)
+        per_query = (True, False, False, *logits.by_query)
+        needed = ctx.needs_input_grad[4:]
         sums = [
-            torch.zeros_like(t, memory_format=torch.contiguous_format) if need else None
-            for t, need in inputs
+            _sum_for(t, by_query, ctx.blocks) if need else None
+            for t, by_query, need in zip(inputs, per_query, needed, strict=True)
         ]
         d_query, d_key, d_value, *d_tensors = sums
         for block in ctx.blocks:
@@ -260,7 +262,16 @@ class _Blockwise(torch.autograd.Function):
                     found = _transposed_product(d_product, block.rows(query), key.shape[1], times)
                     block.seen(d_key).add_(found)
             _add_gradients(logits, rows, leaves, d_logits, d_tensors, block)
-        return (None, None, None, None, *sums)
+        made = zip(sums, inputs, strict=True)
+        return (None, None, None, None, *(s if s is None else s.to(t.dtype) for s, t in made))
+
+
+def _sum_for(t: Tensor, by_query: bool, blocks: Sequence[_Block]) -> Tensor:
+    """Zeros for the gradient of a tensor; in float32 if several blocks add to a number of it."""
+    written_once = by_query and (t.shape[1] > 1 or blocks[0].examples == blocks[-1].examples)
+    wide = torch.promote_types(t.dtype, torch.float32)
+    dtype = t.dtype if written_once or len(blocks) == 1 else wide
+    return torch.zeros_like(t, dtype=dtype, memory_format=torch.contiguous_format)
 
 
 def _with_graph(
