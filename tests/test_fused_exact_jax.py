@@ -201,6 +201,7 @@ def test_up_to_four_million_logits_without_gradients_are_one_iteration(
 ) -> None:  # fmt: skip
     counts: list[tuple[int, int, int]] = []
     forward = blockwise._forward
+    kernel = Kernel("blocks", logits=2**21, queries=1024)
 
     def counted(blocks: Blocks, *rest: Any) -> Any:
         counts.append(blocks.counts)
@@ -209,7 +210,7 @@ def test_up_to_four_million_logits_without_gradients_are_one_iteration(
     monkeypatch.setattr(blockwise, "_forward", counted)
 
     def attend(x: jax.Array) -> jax.Array:
-        return blockwise.attend((Features(x, x),), x, None, causal=False, one_head=True)
+        return blockwise.attend((Features(x, x),), x, None, causal=False, kernel=kernel)
 
     jax.eval_shape(attend, jax.ShapeDtypeStruct((batch, heads, length, 4), jnp.float32))
     assert counts == [iterations]
