@@ -34,6 +34,11 @@ def compare() -> None:
     assert max(kept) < 8, kept
 
 
+def test_a_c_library_without_these_settings_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctypes.CDLL", lambda name: object())
+    assert keep_freed_memory() is False
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the allocator of glibc")
 def test_what_is_kept_is_taken_again_without_faults() -> None:
     done = subprocess.run(

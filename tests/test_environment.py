@@ -58,6 +58,7 @@ def test_each_value_is_read_from_its_source(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(environment, "_read", lambda path: files.get(str(path)))
     monkeypatch.setattr(environment, "usable_cores", lambda: [3, 5, 7])
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "0")
     monkeypatch.delenv("LD_PRELOAD", raising=False)
     before = datetime.now(UTC).replace(microsecond=0)
     found = read_environment(threads=2)
@@ -79,6 +80,7 @@ def test_each_value_is_read_from_its_source(monkeypatch: pytest.MonkeyPatch) -> 
     }
     assert {name: found[name] for name in expected} == expected
     assert found["variables"]["OMP_NUM_THREADS"] == "2"
+    assert found["variables"]["NVIDIA_TF32_OVERRIDE"] == "0"
     assert "LD_PRELOAD" not in found["variables"]
     assert found["versions"] == versions()
     assert found["nvidia"] == nvidia_devices()

@@ -191,6 +191,32 @@ def test_sizes_of_blocks() -> None:
 
 
 @pytest.mark.parametrize(
+    ("batch", "heads", "length", "iterations"),
+    [(1, 1, 2048, (1, 1, 1)), (1, 1, 2049, (1, 1, 3)), (2, 2, 1024, (1, 1, 1)),
+     (2, 3, 1024, (2, 3, 1))],
+)  # fmt: skip
+def test_up_to_four_million_logits_without_gradients_are_one_iteration(
+    batch: int, heads: int, length: int, iterations: tuple[int, int, int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    counts: list[tuple[int, int, int]] = []
+    forward = blockwise._forward
+    kernel = Kernel("blocks", logits=2**21, queries=1024)
+
+    def counted(blocks: Blocks, *rest: Any) -> Any:
+        counts.append(blocks.counts)
+        return forward(blocks, *rest)
+
+    monkeypatch.setattr(blockwise, "_forward", counted)
+
+    def attend(x: jax.Array) -> jax.Array:
+        return blockwise.attend((Features(x, x),), x, None, causal=False, kernel=kernel)
+
+    jax.eval_shape(attend, jax.ShapeDtypeStruct((batch, heads, length, 4), jnp.float32))
+    assert counts == [iterations]
+
+
+@pytest.mark.parametrize(
     ("examples_apart", "heads_apart"), [(a, b) for a in (0, 1) for b in (0, 1)]
 )
 def test_the_loop_takes_every_query_once(examples_apart: bool, heads_apart: bool) -> None:

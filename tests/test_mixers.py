@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import synthbench
+from synthbench.errors import ShapeError
 from synthbench.mixers.base import Parameter
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.notation import parse
@@ -118,6 +119,12 @@ def test_head_dim_is_independent_of_the_channels(variant: str) -> None:
     assert parameters["output"].shape == (5, 7, 12)
     y = synthbench.apply(variant, parameters, np.ones((2, 9, 12)), heads=5, max_len=10)
     assert y.shape == (2, 9, 12)
+
+
+@pytest.mark.parametrize("variant", ["bottleneck", "glu"])
+def test_what_splits_its_input_by_heads_needs_d_model_over_heads(variant: str) -> None:
+    with pytest.raises(ShapeError, match=f"^{variant} splits its input by heads.* head_dim 7$"):
+        synthbench.initialize(variant, d_model=12, heads=3, head_dim=7, max_len=10)
 
 
 @given(N=st.integers(1, 5000))

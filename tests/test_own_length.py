@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -305,3 +306,27 @@ def test_each_parameter_counts_in_the_direction_of_all() -> None:
 def test_records_from_before_this_check_can_be_read() -> None:
     old = {"against": "numpy", "forward": 0.0, "gradient": 0.0, "tolerance": 1e-5, "passed": True}
     assert Parity.model_validate(old).own_length is None
+
+
+def test_the_memory_of_the_check_is_that_of_its_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoder of 3 layers at length 24: in float64, or what both forms need if that is more."""
+    stack = {"model": "encoder", "layers": 3, "feed_forward": 32, "vocabulary": 40}
+    cell = tiny_cell("R+V", "torch", "train", 24, d_model=16, heads=4, max_len=24, **stack)
+    model = model_of(cell)
+    parameters = sum(p.size for p in model.parameters().values())
+    logits, outputs = 2 * 4 * 24 * 24, 24 * (40 + 32 + 8 * 16)  # of one layer, two components
+    arrays = 8 * (4 * parameters + 6 * logits + 3 * outputs)
+    asked: list[tuple[str, int]] = []
+
+    def predict(backend: Any, model: Any, cell: Any, batch: Any) -> Any:
+        asked.append((cell.form, cell.batch))
+        return SimpleNamespace(peak_bytes=10**9 if cell.form == "reference" else 10**8)
+
+    monkeypatch.setattr(own_length, "predict", predict)
+    backend: Any = None
+    batch = random_batch(model, 1, 24)
+    ample = 10 * 3 * arrays
+    assert own_length.bytes_needed(backend, model, cell, batch, ample + 1) == arrays
+    assert asked == []
+    assert own_length.bytes_needed(backend, model, cell, batch, ample) == 11 * 10**8
+    assert asked == [("auto", 1), ("reference", 1)]

@@ -145,6 +145,26 @@ def test_a_head_dim_that_is_named_need_not_be_another(variant: str) -> None:
     assert parity.parity_key(cell) != parity.parity_key(other)
 
 
+def test_a_cell_is_checked_as_it_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On its device, in its dtype and form, and compiled alike."""
+    asked: list[Setting] = []
+
+    def errors(backend: Any, model: Any, start: Any, setting: Setting, batch: Any) -> Any:
+        asked.append(setting)
+        return 0.0, 0.0
+
+    monkeypatch.setattr(parity, "errors", errors)
+    how: dict[str, Any] = {
+        "dtype": "bfloat16", "device": "cuda:1", "form": "reference", "compile": "compiled",
+    }  # fmt: skip
+    cell = Cell.from_flat(
+        variant="V", framework="torch", mode="train", seq_len=8, batch=1, d_model=16, heads=4,
+        max_len=8, **how,
+    )  # fmt: skip
+    assert parity.check_cell(backend_of("torch"), cell).passed
+    assert asked == [Setting(**how)]
+
+
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The check can fail: another reference, by one part in a thousand, is no parity."""

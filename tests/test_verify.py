@@ -15,7 +15,10 @@ from synthbench.backends.base import Gradients, Setting
 from synthbench.backends.torch import backend
 from synthbench.cli.app import main
 from synthbench.errors import FrameworkMissingError, SynthbenchError
+from synthbench.measure import verification
 from synthbench.measure.differences import first_difference, first_not_finite
+from synthbench.measure.parity import GRADIENT_TOLERANCE
+from synthbench.measure.parity_inputs import case_batch
 from synthbench.measure.verification import Comparison, Examined, examine
 from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.sizes import Sizes
@@ -154,7 +157,7 @@ FAILURES: dict[type[Mixer], list[str]] = {
     Squeezed: ["torch, no mask, L=12, form own: squeezed in torch gives an output of shape (4, 12)",
                "expected shape (4, 12, 16)"],
     Wide: ["torch, no mask, L=12, form own: wide in torch gives an output of", "torch.float64"],
-    Raising: ["torch, no mask, L=12, form own: ", "no such kernel"],
+    Raising: ["torch, no mask, L=12, form own: ", "form own: RuntimeError: no such kernel"],
     Shifted: ["causal, L=", "form own: outputs differ from numpy by ", "(at most 2e-05)",
               "first at [0, 2, 0] (", "got ", ", expected "],
     Detached: ["gradients differ from numpy by ", "worst parameter: 'mixer.weight'"],
@@ -233,6 +236,31 @@ def test_both_forms_are_checked_and_outputs_with_and_without_gradients() -> None
         ("reference", "outputs"), ("reference", "gradients"),
     }  # fmt: skip
     assert all(comparison.passed for comparison in found.comparisons)
+
+
+def test_gradients_in_few_bits_are_held_to_float32_and_that_to_numpy() -> None:
+    found = examine("torch", "V", "bfloat16")
+    held = {
+        (c.where.partition(":")[0], c.tolerance) for c in found.comparisons if c.what == "gradients"
+    }
+    assert held == {
+        ("all together, against float32", GRADIENT_TOLERANCE["bfloat16"]),
+        ("worst parameter", GRADIENT_TOLERANCE["float32"]),
+    }
+
+
+def test_the_seed_draws_parameters_and_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[int] = []
+    original = case_batch
+
+    def drawing(model: Any, case: Any, seed: int = 0) -> Any:
+        drawn.append(seed)
+        return original(model, case, seed)
+
+    monkeypatch.setattr(verification, "case_batch", drawing)
+    first, second = (examine("torch", "linformer(rank=4)", seed=seed).results for seed in (3, 4))
+    assert drawn == [3] * len(first) + [4] * len(second)
+    assert all((first[name].outputs != second[name].outputs).any() for name in first)
 
 
 def test_a_wrong_reference_form_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
