@@ -92,6 +92,8 @@ class FakeStep:
     def memory_plan(self) -> MemoryPlan | None:
         return MemoryPlan("fake plan", 4000, 3000)
 
+    device_peak_method = "peak of a fake allocator"
+
     def reset_device_peak(self) -> None:
         self.asked.append("reset")
 
@@ -147,6 +149,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert measured.declared_parameters == 4 * 8 * 8
     assert measured.memory is not None
     assert measured.memory.peak == 5000
+    assert measured.memory.method == "peak of a fake allocator"
     assert (measured.memory.planned, measured.memory.planned_tool) == (4500, "fake shapes")
     assert measured.flops is not None
     assert (measured.flops.traced, measured.flops.uncounted) == (TRACED, {"sort": 2})

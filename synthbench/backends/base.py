@@ -156,7 +156,11 @@ class Step(Protocol):
         """Reset the peak of the device's allocator; does nothing on a CPU."""
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the device's allocator since the reset; None on a CPU."""
+        """Peak of the device's allocator, see `device_peak_method`; None on a CPU."""
+
+    @property
+    def device_peak_method(self) -> str:
+        """Since when this peak counts, for records."""
 
 
 class Operation(Protocol):

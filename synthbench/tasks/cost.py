@@ -244,7 +244,7 @@ def measure_memory(
             )
         peak, method = held + rise, mark.description
     else:
-        peak, method = step.device_peak_bytes() or 0, "peak of the device's allocator"
+        peak, method = step.device_peak_bytes() or 0, step.device_peak_method
     if peak == 0:
         raise ImplausibleError(f"peak memory reads zero ({method})")
     measured.memory = Memory(

@@ -44,7 +44,9 @@ def devices() -> list[DeviceInfo]:
     """The CPU, and each CUDA device that JAX finds."""
     found = [DeviceInfo("cpu", f"{len(os.sched_getaffinity(0))} threads")]
     for device in cuda_devices():
-        found.append(DeviceInfo(f"cuda:{device.id}", device.device_kind))
+        limit = (device.memory_stats() or {}).get("bytes_limit")
+        own = "" if limit is None else f", {limit / 2**30:.0f} GiB for JAX"
+        found.append(DeviceInfo(f"cuda:{device.id}", f"{device.device_kind}{own}"))
     return found
 
 

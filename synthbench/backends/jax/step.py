@@ -187,6 +187,11 @@ class JaxStep:
         """XLA's memory analysis."""
         return None if self.executable is None else memory.plan(self.executable)
 
+    device_peak_method = (
+        "peak of XLA's allocator since the process began: moving the start values, compiling and "
+        "tuning kernels included"
+    )
+
     def reset_device_peak(self) -> None:
         """Do nothing: XLA's allocator has one peak for the whole process."""
 

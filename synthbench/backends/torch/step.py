@@ -202,6 +202,8 @@ class TorchStep:
         resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
         return memory.plan(self, resident_bytes=resident + self.cached_bytes)
 
+    device_peak_method = "peak of PyTorch's CUDA allocator during one step"
+
     def reset_device_peak(self) -> None:
         """Reset the peak of the CUDA allocator."""
         if self.device.type == "cuda":
