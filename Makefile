@@ -3,6 +3,8 @@
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
 # make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
+# make gpu-check  every branch that needs a GPU: which ran, which was correct (10 minutes; on a machine
+#               without one, the same as far as it goes). OUT=folder for the findings
 # make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
@@ -27,7 +29,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
+.PHONY: bench test gpu-check test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -66,6 +68,9 @@ peers: $(PEERS)
 $(PEERS): requirements-peers.lock $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements-peers.lock
 	touch $@
+
+gpu-check: $(INSTALLED)
+	$(BIN)/python -m benchmarks.gpu_check --out $(or $(OUT),gpu-check)
 
 faults: $(INSTALLED)
 	$(BIN)/python -m benchmarks.faults

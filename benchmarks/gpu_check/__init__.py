@@ -1,0 +1,1 @@
+"""Try every branch that needs a GPU, in ten minutes: which ran, which was correct, with figures."""

@@ -1,0 +1,144 @@
+"""The check for a GPU machine: what it finds is kept, whatever a step does; here on a CPU."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.gpu_check import __main__ as check
+from benchmarks.gpu_check import machine, runs, steps, torch_attention
+from benchmarks.gpu_check.finding import ABSENT, FAILED, RAN, Finding, Settings, tried
+from benchmarks.gpu_check.summary import summary
+
+CPU = Settings("cpu", small=True)
+
+
+def test_a_finding_is_a_line() -> None:
+    one = Finding("cells", "torch V", RAN, correct=False, figure="1 ms", seconds=1.25)
+    assert one.line() == (
+        '{"step": "cells", "branch": "torch V", "outcome": "ran", "correct": false, '
+        '"figure": "1 ms", "seconds": 1.25}'
+    )
+    assert Finding.read(one.line()) == one
+    assert one.is_bad and Finding("a", "b", FAILED).is_bad
+    assert not Finding("a", "b", ABSENT).is_bad and not Finding("a", "b", RAN, True).is_bad
+
+
+def test_what_a_branch_raises_is_its_reason() -> None:
+    def fails() -> tuple[bool | None, str]:
+        raise RuntimeError("no such kernel" + "!" * 1000)
+
+    found = tried("step", "branch", fails)
+    assert (found.outcome, found.correct) == (FAILED, None)
+    assert found.reason.startswith("RuntimeError: no such kernel!!")
+    assert len(found.reason) == 500
+    fine = tried("step", "branch", lambda: (True, "3 ms"))
+    assert (fine.outcome, fine.correct, fine.figure) == (RAN, True, "3 ms")
+
+
+def test_a_step_that_hangs_is_ended_and_what_it_found_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    program = (
+        "import sys, time; print('noise'); "
+        'print(\'{"step": "cells", "branch": "a", "outcome": "ran"}\', flush=True); '
+    )
+    found: list[Finding] = []
+
+    def ran(code: str, limit: float) -> list[tuple[str, str, str]]:
+        found.clear()
+        original: Any = subprocess.Popen
+
+        def started(command: list[str], **options: Any) -> Any:
+            return original([command[0], "-c", program + code], **options)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(subprocess, "Popen", started)
+            check.run_step("cells", CPU, limit, found.append)
+        return [(one.branch, one.outcome, one.reason) for one in found]
+
+    begin = time.monotonic()
+    assert ran("time.sleep(600)", 2.0) == [
+        ("a", RAN, ""), ("the step", FAILED, "ended after 2 s"),
+    ]  # fmt: skip
+    assert time.monotonic() - begin < 60
+    assert ran("sys.exit('no device')", 30.0) == [
+        ("a", RAN, ""), ("the step", FAILED, "exit code 1: no device\n"),
+    ]  # fmt: skip
+    assert ran("pass", 30.0) == [("a", RAN, "")]
+
+
+def test_a_check_that_was_cut_short_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried_steps: list[str] = []
+
+    def run_step(name: str, settings: Settings, limit: float, keep: object) -> None:
+        assert settings == CPU
+        assert 0 < limit <= steps.STEPS[name].limit
+        tried_steps.append(name)
+
+    monkeypatch.setattr(check, "run_step", run_step)
+    kept = Finding("machine", "versions", figure="1").line()
+    (tmp_path / "findings.jsonl").write_text(kept + '\n{"step": "cel')
+    options = ["--out", str(tmp_path), "--small", "--device", "cpu"]
+    assert check.main(options) == 0
+    assert tried_steps == [name for name in steps.STEPS if name != "machine"]
+    tried_steps.clear()
+    assert check.main([*options, "--step", "machine"]) == 0
+    assert tried_steps == ["machine"]
+    assert check.main([*options, "--minutes", "0"]) == 1
+    assert "no time left" in (tmp_path / "summary.md").read_text()
+
+
+def test_the_summary_begins_with_what_is_wrong() -> None:
+    found = [
+        Finding("machine", "driver", ABSENT, reason="none | here"),
+        Finding("cells", "torch V", RAN, True, "1 ms"),
+        Finding("cells", "torch FD", RAN, False, "2 ms"),
+    ]
+    text = summary(found, Settings("cuda:1"))
+    assert text.startswith("# The check on cuda:1\n\n3 branches: 1 absent, 2 ran; 1 with a wrong")
+    assert text.index("torch FD") < text.index("## machine") < text.index("torch V")
+    assert "none \\| here" in text
+    assert "Not run: torch_attention, " in text
+
+
+def test_the_limits_of_the_steps_leave_time_for_all_but_the_last() -> None:
+    assert sum(step.limit for step in list(steps.STEPS.values())[:-2]) < 60 * check.MINUTES + 120
+
+
+def outcomes(found: Iterator[Finding]) -> dict[str, tuple[str, bool | None]]:
+    return {one.branch: (one.outcome, one.correct) for one in found}
+
+
+def test_the_machine_without_a_gpu() -> None:
+    found = outcomes(machine.run(Settings("cpu", True, ("torch",))))
+    assert found["torch in a forked child"] == (RAN, True)
+    assert found["versions"] == (RAN, None)
+
+
+def test_the_attention_of_pytorch_is_held_to_float64() -> None:
+    shape = torch_attention.Shape(9, 8, shared_keys=True, padded=True)
+    from torch.nn.attention import SDPBackend
+
+    correct, figure = torch_attention.one(CPU, SDPBackend.MATH, shape)
+    assert correct, figure
+    assert shape.name == "L 9, size 8, keys with batch stride 0, padding as a feature"
+
+
+def test_a_cell_of_the_real_runner_and_one_that_runs_out_of_time() -> None:
+    content = runs.suite_of(CPU, measure={"parity": False})
+    (record,) = runs.run_suite(CPU, "torch", content)
+    found = runs.of_record("cells", "torch V", record)
+    assert (found.outcome, found.correct) == (RAN, True), found
+    assert found.figure.startswith("ok; ") and " ms; " in found.figure and " MB (" in found.figure
+    assert not runs.of_record("ends", "torch oom", record, wanted="oom").correct
+    content["axes"]["variant"] = ["nonsense"]
+    with pytest.raises(RuntimeError, match=r"exit code 2: .*nonsense"):
+        runs.run_suite(CPU, "torch", content)
