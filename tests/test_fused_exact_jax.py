@@ -176,18 +176,32 @@ def test_the_widest_shifted_kernel_is_inside() -> None:
 
 def test_sizes_of_blocks() -> None:
     kernel = Kernel("blocks", logits=1000, queries=100)
-    assert blockwise.FEWEST_QUERIES == 32
-    assert block_size(7, kernel, 50) == 7
-    assert block_size(50, kernel, 50) == 50  # all together
-    assert block_size(20, kernel, 50) == 20
-    assert block_size(64, kernel, 50) == 32  # a divisor, though 50 are allowed
-    assert block_size(101, kernel, 50) == 50  # a prime has none: the most that is allowed
-    assert block_size(10, kernel, 0) == 10  # 100 queries of 10 keys
-    assert block_size(200, kernel, 0) == 25  # at least FEWEST_QUERIES are allowed; 25 divides 200
-    assert block_size(31, kernel, 0) == 31
+    assert blockwise.FEWEST_QUERIES == {"cpu": 32, "cuda": 128}
+
+    def size(length: int, together: int, kernel: Kernel = kernel) -> int:
+        return block_size(length, length, kernel, 32, together)
+
+    assert size(7, 50) == 7
+    assert size(50, 50) == 50  # all together
+    assert size(20, 50) == 20
+    assert size(64, 50) == 32  # a divisor, though 50 are allowed
+    assert size(101, 50) == 50  # a prime has none: the most that is allowed
+    assert size(10, 0) == 10  # 100 queries of 10 keys
+    assert size(200, 0) == 25  # at least 32 are allowed; 25 divides 200
+    assert size(31, 0) == 31
     capped = Kernel("blocks", logits=10**9, queries=16)
-    assert block_size(64, capped, 0) == 16
-    assert block_size(16, capped, 0) == 16
+    assert size(64, 0, capped) == 16
+    assert size(16, 0, capped) == 16
+
+
+def test_a_block_on_a_gpu_counts_the_logits_of_all_examples_and_heads() -> None:
+    """Enough to fill it, however long the input is; few iterations, which each add to all."""
+    first, *others = (Kernel("blocks", **size) for size in blockwise.sizes("cuda", table=False))  # type: ignore[arg-type]
+    fewest = blockwise.FEWEST_QUERIES["cuda"]
+    for length, batch, queries in ((512, 4, 512), (8192, 4, 512), (32768, 1, 512), (32768, 4, 128)):
+        logits = batch * 8 * length
+        assert block_size(length, logits, first, fewest) == queries
+        assert all(block_size(length, logits, other, fewest) >= 128 for other in others)
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,21 @@ from synthbench.kernel import Kernel
 Terms = tuple[Term, ...]
 
 
-# Sizes of a block to choose from, the first without a measurement: queries at most, and logits of
-# one example and head. The gradient of a table of logits is accumulated in place: few rows at once.
+# Sizes of a block to choose from, the first without a measurement: queries at most, and logits. A
+# CPU takes one example and head at a time; the gradient of a table of logits is accumulated in
+# place: few rows at once. A GPU takes all examples and heads together and needs many logits to be
+# filled; besides, each iteration adds to the whole gradient of the values.
 SIZES = {
     "cpu": ({"queries": 1024, "logits": 2**21}, {"queries": 256, "logits": 2**19}),
     "cpu, with a table": ({"queries": 256, "logits": 2**20}, {"queries": 1024, "logits": 2**21}),
-    "cuda": ({"queries": 256, "logits": 2**18},),
+    "cuda": (
+        {"queries": 512, "logits": 2**27},
+        {"queries": 2048, "logits": 2**28},
+        {"queries": 128, "logits": 2**25},
+    ),
 }
 ALL_TOGETHER_UP_TO = 512  # on a CPU: up to this length, all queries are one block
-FEWEST_QUERIES = 32
+FEWEST_QUERIES = {"cpu": 32, "cuda": 128}
 # Without gradients, up to this many logits [B,H,L,L] are one iteration: a CPU's cores share the
 # work of an iteration, and smaller ones would have too little for them.
 MOST_TOGETHER = 2**22
@@ -120,7 +126,10 @@ def attend(
     # Examples that share a bias stay together: it is read once, and its gradient is written once.
     table = any(isinstance(t, Bias) and t.batch == 1 for t in terms)
     one_head = platform() == "cpu"
-    block = block_size(L, kernel, all_together_up_to=ALL_TOGETHER_UP_TO if one_head else 0)
+    if one_head:
+        block = block_size(L, L, kernel, FEWEST_QUERIES["cpu"], ALL_TOGETHER_UP_TO)
+    else:
+        block = block_size(L, B * H * L, kernel, FEWEST_QUERIES["cuda"])
     blocks = Blocks(B, H, L, block, one_head and not table, one_head, causal)
     whole = -(-L // block) * block
     padded = tuple(pad_queries(t, whole) for t in terms)
@@ -128,9 +137,14 @@ def attend(
     return _attend(blocks, normalized, padded, value, mask)[:, :, :L]
 
 
-def block_size(seq_len: int, kernel: Kernel, all_together_up_to: int) -> int:
-    """Queries per block: L if it is short, else a divisor of L if there is one."""
-    most = min(kernel.queries, max(FEWEST_QUERIES, kernel.logits // seq_len))
+def block_size(
+    seq_len: int, logits: int, kernel: Kernel, fewest: int, all_together_up_to: int = 0
+) -> int:
+    """Queries per block: L if it is short, else a divisor of L if there is one.
+
+    `logits`: of each query, in all examples and heads of an iteration.
+    """
+    most = min(kernel.queries, max(fewest, kernel.logits // logits))
     most = threshold(max(most, min(all_together_up_to, seq_len)))
     if seq_len <= most:
         return seq_len

@@ -47,7 +47,8 @@ def kernels(
     (B, L), H = x.shape[:2], p["value"].shape[1]
     path = SHARED_BLOCKS if is_shared(mixer) else BLOCKS
     table = "position_bias" in p or any(map(features.is_table, mixer.components))
-    sizes = that_differ(blockwise.sizes(platform(), table=table), L, L * L)
+    logits = L * L if platform() == "cpu" else B * H * L * L  # of an iteration at most
+    sizes = that_differ(blockwise.sizes(platform(), table=table), L, logits)
     if platform() == "cpu" and L <= blockwise.ALL_TOGETHER_UP_TO:
         sizes = sizes[:1]  # all queries are one block
     found = [Kernel(path, **size) for size in sizes]

@@ -11,8 +11,9 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_record import threshold
 from synthbench.mixers.convolution import padding
 
@@ -65,8 +66,14 @@ def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Arra
         padded = jnp.pad(kernel, ((0, 0), (after, before), (0, 0), (0, 0)))
     du = sum_of_shifts(dy, by_position, (after, before), [(padded, K - 1 - i) for i in range(K)])
     block = block_size(u.shape[1])
-    equation = "bnthc,bnshc->bnhts" if by_position else "bnthc,bnshc->hts"
-    band = jnp.einsum(equation, in_blocks(dy, block), windows_of_blocks(u, K, causal))
+    inputs = in_blocks(dy, block), windows_of_blocks(u, K, causal)
+    if by_position:
+        band = jnp.einsum("bnthc,bnshc->bnhts", *inputs)
+    elif platform() == "cpu":
+        band = jnp.einsum("bnthc,bnshc->hts", *inputs)
+    else:  # XLA merges K copies of the inputs into one product: it would compile for a minute
+        inputs = lax.optimization_barrier(inputs)
+        band = jnp.einsum("bnthc,bnshc->nhts", *inputs).sum(axis=0)
     rows = from_band(band, K)
     if not by_position:
         return du, rows.sum(axis=1)[None, None]

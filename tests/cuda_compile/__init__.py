@@ -1,0 +1,1 @@
+"""Compile the JAX programs for an H100 on a machine without one."""
