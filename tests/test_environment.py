@@ -19,6 +19,7 @@ import pytest
 from synthbench.measure import environment
 from synthbench.measure.environment import (
     available_memory,
+    container_memory_left,
     cpu_model,
     framework_numerics,
     git_state,
@@ -132,7 +133,7 @@ def test_versions_name_packages_with_kernels_too(monkeypatch: pytest.MonkeyPatch
 
 def test_available_memory_is_the_kernels_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     text = "MemTotal: 900 kB\nMemAvailable:    500 kB\nBuffers: 3 kB"
-    monkeypatch.setattr(environment, "_read", lambda path: text)
+    monkeypatch.setattr(environment, "_read", {"/proc/meminfo": text}.get)
     monkeypatch.setattr(environment, "container_memory_left", lambda: None)
     assert available_memory() == 500 * 1024
     monkeypatch.setattr(environment, "container_memory_left", lambda: 7)
@@ -195,3 +196,23 @@ def test_products_are_in_full_precision(framework: str) -> None:
     assert found["float32_matmul_precision"] == "highest"
     assert found["tf32"] is False
     assert found["threads"] >= 1
+
+
+def test_the_memory_limit_of_a_container_is_seen(tmp_path: Path) -> None:
+    groups, own = tmp_path / "cgroup", tmp_path / "own"
+    inner = groups / "pod" / "box"
+    inner.mkdir(parents=True)
+    own.write_text("0::/pod/box\n")
+    assert container_memory_left(groups, own) is None
+    for folder, limit, used in ((inner, "max", "700"), (groups / "pod", "1000", "800")):
+        (folder / "memory.max").write_text(limit)
+        (folder / "memory.current").write_text(used)
+    assert container_memory_left(groups, own) == 200
+    (groups / "pod" / "memory.stat").write_text("anon 1\ninactive_file 50\n")
+    assert container_memory_left(groups, own) == 250
+    (inner / "memory.max").write_text("710")
+    assert container_memory_left(groups, own) == 10
+    (inner / "memory.current").write_text("900")
+    assert container_memory_left(groups, own) == 0
+    own.write_text("12:cpu:/old\n")
+    assert container_memory_left(groups, own) is None

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 import pytest
 
 import synthbench
-from synthbench.measure.environment import available_memory, container_memory_left
+from synthbench.measure.environment import available_memory
 from synthbench.record import latest
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.extensions import load_plugin
@@ -118,26 +118,6 @@ def test_a_hard_limit_is_respected() -> None:
     assert 0 < allowed < hard
     allowed, soft, _ = limited(10**6, hard)
     assert (allowed, soft <= hard) == (10**6, True)
-
-
-def test_the_memory_limit_of_a_container_is_seen(tmp_path: Path) -> None:
-    groups, own = tmp_path / "cgroup", tmp_path / "own"
-    inner = groups / "pod" / "box"
-    inner.mkdir(parents=True)
-    own.write_text("0::/pod/box\n")
-    assert container_memory_left(groups, own) is None
-    for folder, limit, used in ((inner, "max", "700"), (groups / "pod", "1000", "800")):
-        (folder / "memory.max").write_text(limit)
-        (folder / "memory.current").write_text(used)
-    assert container_memory_left(groups, own) == 200
-    (groups / "pod" / "memory.stat").write_text("anon 1\ninactive_file 50\n")
-    assert container_memory_left(groups, own) == 250
-    (inner / "memory.max").write_text("710")
-    assert container_memory_left(groups, own) == 10
-    (inner / "memory.current").write_text("900")
-    assert container_memory_left(groups, own) == 0
-    own.write_text("12:cpu:/old\n")
-    assert container_memory_left(groups, own) is None
 
 
 def test_the_memory_limit_of_a_container_bounds_what_is_available(

@@ -171,6 +171,21 @@ def test_every_number_of_a_table_has_a_declared_metric() -> None:
     assert metric_named("not declared").label == "not declared"
 
 
+def test_what_tables_compute_has_a_unit_and_a_better_side() -> None:
+    assert {name: (m.label, m.unit, m.better) for name, m in DERIVED.items()} == {
+        "utilisation": ("util %", "%", "higher"),
+        "break_even_steps": ("break-even", "steps", "lower"),
+        "ratio": ("ratio", "1", "higher"),
+        "exponent": ("exponent", "1", "neither"),
+        "length": ("length", "1", "neither"),
+        "share": ("share", "1", "neither"),
+        "exact_count": ("count", "1", "lower"),
+        "relative_error": ("error", "1", "lower"),
+    }
+    printed = {name: m.format(1234.5678 * m.scale) for name, m in DERIVED.items()}
+    assert printed["ratio"] == printed["length"] == printed["share"] == "1235"
+
+
 def test_every_metric_reads_a_record_in_which_nothing_was_measured() -> None:
     empty = echo_record("V")
     values = {name: value_of(name, one, empty) for name, one in recorded_metrics().items()}

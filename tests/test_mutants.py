@@ -281,8 +281,19 @@ def test_reasons_are_read_by_key(tmp_path: Path) -> None:
     assert scoring.read_reasons(tmp_path / "reasons.toml") == {"a.py::f:1": "only affects speed"}
 
 
+def test_reasons_can_be_given_after_the_run() -> None:
+    score = {"killed": 1, "survivors": [{"mutant": "a", "reason": ""}, {"mutant": "b"}]}
+    assert scoring.with_reasons(score, {"a": "only affects speed", "c": "another"}) == {
+        "killed": 1,
+        "survivors": [
+            {"mutant": "a", "reason": "only affects speed"}, {"mutant": "b", "reason": ""},
+        ],
+    }  # fmt: skip
+
+
 def test_the_committed_score_is_sound() -> None:
-    file = ROOT / "tests" / "mutants" / "score.json"
-    if not file.exists():
-        pytest.skip("make mutants has not written a score yet")
-    assert scoring.problems(json.loads(file.read_text())) == []
+    """And has the reasons of reasons.toml."""
+    folder = ROOT / "tests" / "mutants"
+    score = json.loads((folder / "score.json").read_text())
+    assert scoring.problems(score) == []
+    assert scoring.with_reasons(score, scoring.read_reasons(folder / "reasons.toml")) == score

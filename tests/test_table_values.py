@@ -10,7 +10,8 @@ import pytest
 from synthbench.metrics import percent, si, significant
 from synthbench.record import Ceiling, Flops, Memory, PredictedMemory, Record, Timing
 from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.table import Marked, Table
+from synthbench.report.data.metrics import DERIVED
+from synthbench.report.data.table import Column, Marked, Table, metric_column
 from synthbench.report.tables.break_even import break_even
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.tables.count_agreement import disagreements, far_off, uncounted
@@ -23,6 +24,14 @@ from tests.test_tables import cell, record, run_of, value
 
 def made(records: list[Record], **changes: Any) -> dict[str, Table]:
     return {table.name: table for table in make_tables(run_of(records, **changes))}
+
+
+def test_a_column_of_a_metric_has_its_label() -> None:
+    column = metric_column("ratio", "time", is_key=True)
+    assert column == Column("ratio", "ratio", "time", is_key=True)
+    assert metric_column("ratio") == Column("ratio", "ratio")
+    assert (column.name, column.declared) == ("time ratio", DERIVED["ratio"])
+    assert Column("variant").declared is None
 
 
 # --- break-even ---------------------------------------------------------------------------------

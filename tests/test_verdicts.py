@@ -256,6 +256,11 @@ def test_holm_is_the_closed_bonferroni_procedure(p_values: list[float]) -> None:
         assert corrected == pytest.approx(min(max(worst), 1))
 
 
+def test_of_equal_p_values_the_first_has_the_larger_factor() -> None:
+    assert holm_factors([0.5] * 40) == list(range(40, 0, -1))
+    assert holm_factors([0.1, 0.5] * 20) == [40 - n // 2 - 20 * (n % 2) for n in range(40)]
+
+
 def test_holms_factors_count_down_from_the_smallest() -> None:
     assert holm_factors([0.3, 0.01, 0.2]) == [1, 3, 2]
     assert holm_factors([0.2, 0.2, 0.1]) == [2, 1, 3]  # equal ones in their order

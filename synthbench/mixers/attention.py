@@ -50,7 +50,7 @@ class Attention(Mixer):
                     "notation, like R+V"
                 )
         require_choice("attention", "mixing", self.mixing, ("softmax", "layer", "sum"))
-        require_choice("attention", "bias", self.bias, (True, False))  # type: ignore[arg-type]
+        require_choice("attention", "bias", self.bias, (True, False))
         names = [c.name for c in self.components]
         if len(set(names)) != len(names):
             twice = next(n for n in names if names.count(n) > 1)

@@ -54,10 +54,12 @@ def shorten_list(values: Sequence[Any], between: str = ", ") -> str:
     return between.join(map(str, values))
 
 
-def require_choice(owner: str, option: str, value: Any, choices: tuple[str, ...]) -> None:
+def require_choice(owner: str, option: str, value: Any, choices: tuple[Any, ...]) -> None:
     """Raise NotationError unless `value` is one of `choices`."""
     if value not in choices:
-        raise NotationError(f"{owner}: {option} is {quote(value)}; use one of {', '.join(choices)}")
+        raise NotationError(
+            f"{owner}: {option} is {quote(value)}; use one of {', '.join(map(str, choices))}"
+        )
 
 
 def require_positive(owner: str, **values: int | None) -> None:

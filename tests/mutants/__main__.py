@@ -4,6 +4,7 @@
     python -m tests.mutants --seed 7         another sample
     python -m tests.mutants --only measure   mutants of files whose path contains "measure"
     python -m tests.mutants --again          survivors of an earlier state of the tests once more
+    python -m tests.mutants --reasons        the same score with the reasons of reasons.toml
 
 The first time, and for each test file that has changed, it records which functions each test
 executes. Results stand in .mutants/; a run that was stopped goes on where it was.
@@ -20,17 +21,25 @@ import time
 from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tests.mutants import running, sandbox
 from tests.mutants.generate import Mutant
 from tests.mutants.records import TestFile, digest_of, read
 from tests.mutants.sampling import PACKAGES, all_mutants, sample
-from tests.mutants.score import SAMPLE, describe, make_score, problems, read_reasons
+from tests.mutants.score import (
+    SAMPLE,
+    describe,
+    make_score,
+    problems,
+    read_reasons,
+    with_reasons,
+)
 from tests.mutants.selection import BUDGET
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+SCORE, REASONS = HERE / "score.json", HERE / "reasons.toml"
 SEED = 10
 RECORDING_LIMIT = 3600.0  # seconds for a test file
 
@@ -50,6 +59,8 @@ class Project(NamedTuple):
 def main(arguments: list[str], project: Project = Project()) -> int:  # noqa: B008
     """Run the sample and write the score; 1 if a survivor has no reason or too many survive."""
     options = parse(arguments)
+    if options.reasons:
+        return write(with_reasons(json.loads(SCORE.read_text()), read_reasons(REASONS)))
     work = project.root / ".mutants"
     work.mkdir(exist_ok=True)
     sandbox.preload(project.preloaded)
@@ -68,14 +79,18 @@ def main(arguments: list[str], project: Project = Project()) -> int:  # noqa: B0
         "seed": options.seed,
         "mutants": sum(len(mutants) for mutants in found.values()),
     }
-    reasons = read_reasons(HERE / "reasons.toml")
+    reasons = read_reasons(REASONS)
     score = make_score([results[m.key] for m in chosen], reasons, about)
     print(describe(score))
     if options.only or options.count < SAMPLE or options.tests != ["*"]:
         return 0
-    target = HERE / "score.json"
-    target.write_text(json.dumps(score, indent=1) + "\n")
-    print(f"\nwritten to {target.relative_to(ROOT)}")
+    return write(score)
+
+
+def write(score: dict[str, Any]) -> int:
+    """Write the score; 1 if it may not be committed."""
+    SCORE.write_text(json.dumps(score, indent=1) + "\n")
+    print(f"\nwritten to {SCORE.relative_to(ROOT)}")
     wrong = problems(score)
     print("\n".join(wrong))
     return int(bool(wrong))
@@ -95,6 +110,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
                         help="of tests for one mutant (default: %(default).0f)")  # fmt: skip
     parser.add_argument("--again", action="store_true",
                         help="keep what an earlier state of the tests killed")  # fmt: skip
+    parser.add_argument("--reasons", action="store_true",
+                        help="only put the reasons of reasons.toml into score.json")  # fmt: skip
     parser.add_argument("--record-only", action="store_true", help="run no mutant")
     return parser.parse_args(arguments)
 

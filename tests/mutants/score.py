@@ -57,6 +57,12 @@ def share(score: Mapping[str, Any]) -> float:
     return (score["killed"] + score["timeout"]) / score["sample"]
 
 
+def with_reasons(score: Mapping[str, Any], reasons: Mapping[str, str]) -> dict[str, Any]:
+    """The score with these reasons, by the key of the mutant; empty where there is none."""
+    survivors = [s | {"reason": reasons.get(s["mutant"], "")} for s in score["survivors"]]
+    return {**score, "survivors": survivors}
+
+
 def problems(score: Mapping[str, Any]) -> list[str]:
     """What is wrong with a score: one sentence each; empty if it may be committed."""
     found = []
