@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import synthbench
 from synthbench.errors import ShapeError
+from synthbench.mixers import initializers
 from synthbench.mixers.base import Parameter
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.notation import parse
@@ -230,6 +232,67 @@ def test_each_name_and_each_seed_draws_its_own() -> None:
         for seed in (0, 1, 10, -1)
     ]
     assert len(set(drawn)) == len(drawn)
+
+
+LARGE = (3, 2**21)  # more values than are drawn exactly, in six chunks
+
+
+def drawn(init: Any, shape: tuple[int, ...], seed: int = 1) -> Any:
+    return init(np.random.Generator(np.random.PCG64(seed)), shape)
+
+
+def test_a_large_normal_is_normal() -> None:
+    values = drawn(synthbench.Normal(2.0), LARGE)
+    assert values.shape == LARGE and values.dtype == np.float32
+    assert len(np.unique(values)) == initializers.QUANTILES
+    x = values.astype(np.float64) / 2
+    n = x.size
+    for power, moment, variance in ((1, 0, 1), (2, 1, 2), (3, 0, 15), (4, 3, 96)):
+        assert abs((x**power).mean() - moment) < 5 * math.sqrt(variance / n), power
+    for place in (-2.0, -0.5, 0.0, 1.0, 2.5):
+        share = NormalDist().cdf(place)
+        assert abs((x < place).mean() - share) < 5 * math.sqrt(share * (1 - share) / n), place
+    # neighbours, chunks and rows have nothing to do with each other
+    flat = x.ravel()
+    for shift in (1, 2, 4, initializers.CHUNK, LARGE[1]):
+        assert abs((flat[shift:] * flat[:-shift]).mean()) < 5 / math.sqrt(n - shift), shift
+
+
+def test_a_large_uniform_is_uniform() -> None:
+    x = drawn(synthbench.Uniform(0.5), LARGE).astype(np.float64)
+    assert -0.5 <= x.min() < -0.4999 and 0.4999 < x.max() <= 0.5
+    assert abs(x.mean()) < 5 * math.sqrt(1 / 12 / x.size)
+    assert abs(x.var() - 1 / 12) < 5 * math.sqrt(1 / 180 / x.size)
+    flat = x.ravel()
+    assert abs((flat[initializers.CHUNK :] * flat[: -initializers.CHUNK]).mean()) < 1e-3
+
+
+@pytest.mark.parametrize("init", [synthbench.Normal(1.0), synthbench.Uniform(1.0)])
+def test_large_values_do_not_depend_on_the_number_of_threads(
+    init: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = drawn(init, LARGE)
+    for threads in (1, 5):
+        monkeypatch.setattr(initializers, "usable_cores", lambda threads=threads: threads)
+        np.testing.assert_array_equal(drawn(init, LARGE), values)
+    assert (drawn(init, LARGE, seed=2) != values).mean() > 0.99
+    longer = drawn(init, (2**22 + 2**21 + 3,))  # the last chunk is cut short
+    np.testing.assert_array_equal(longer[: values.size], values.ravel())
+
+
+def test_up_to_a_size_normals_are_those_of_numpy() -> None:
+    shape = (initializers.EXACT_UP_TO,)
+    exact = np.random.Generator(np.random.PCG64(1)).standard_normal(shape, dtype=np.float32)
+    np.testing.assert_array_equal(drawn(synthbench.Normal(1.0), shape), exact)
+
+
+def test_the_quantiles_are_those_of_a_normal() -> None:
+    quantiles = initializers.normal_quantiles()
+    assert quantiles.shape == (initializers.QUANTILES,) == (2**16,)
+    assert (np.diff(quantiles) > 0).all()
+    np.testing.assert_array_equal(quantiles, -quantiles[::-1])
+    assert quantiles.astype(np.float64).var() == pytest.approx(1, abs=1e-6)
+    assert quantiles[2**15 + 2**14] == pytest.approx(NormalDist().inv_cdf(0.75), abs=1e-4)
 
 
 def test_start_values_stay_what_they_are() -> None:

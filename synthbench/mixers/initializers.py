@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
+from statistics import NormalDist
 
 import numpy as np
 
@@ -22,14 +28,31 @@ class Constant:
         return f"{self.value:g}"
 
 
+# Above this many values, to draw exact normals would take longer than all else in a cell: a table
+# such as R's has billions.
+EXACT_UP_TO = 2**22
+QUANTILES = 2**16
+CHUNK = 2**20  # values that a thread draws at a time; what is between stays in its cache
+
+Fill = Callable[[np.random.Generator, Array], None]  # draws into an array
+
+
 @dataclass(frozen=True)
 class Normal:
-    """N(0, std^2)."""
+    """N(0, std^2); above EXACT_UP_TO values, rounded to one of 65,536 quantiles."""
 
     std: float
 
     def __call__(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        return generator.standard_normal(shape, dtype=np.float32) * np.float32(self.std)
+        if math.prod(shape) <= EXACT_UP_TO:
+            return generator.standard_normal(shape, dtype=np.float32) * np.float32(self.std)
+        values = normal_quantiles() * np.float32(self.std)
+
+        def fill(own: np.random.Generator, part: Array) -> None:
+            raw = own.bit_generator.random_raw(-(-len(part) // 4))  # 64 bits: four indices
+            np.take(values, raw.astype("<u8").view("<u2")[: len(part)], out=part, mode="clip")
+
+        return in_chunks(fill, generator, shape)
 
     def __str__(self) -> str:
         return f"N(0, {self.std:.4g}^2)"
@@ -42,11 +65,49 @@ class Uniform:
     bound: float
 
     def __call__(self, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
-        unit = generator.random(shape, dtype=np.float32)
-        return (unit * 2 - 1) * np.float32(self.bound)
+        def fill(own: np.random.Generator, part: Array) -> None:
+            own.random(out=part, dtype=np.float32)
+            part *= 2
+            part -= 1
+            part *= np.float32(self.bound)
+
+        return in_chunks(fill, generator, shape)
 
     def __str__(self) -> str:
         return f"U(-{self.bound:.4g}, {self.bound:.4g})"
+
+
+def usable_cores() -> int:
+    """How many cores this process may use."""
+    has_affinity = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
+
+
+def in_chunks(fill: Fill, generator: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """A new array of a shape, filled by threads; the same values whatever their number.
+
+    Each chunk has the generator's stream from a point of its own on, the first from where it is.
+    """
+    drawn = np.empty(math.prod(shape), dtype=np.float32)
+    parts = [drawn[begin : begin + CHUNK] for begin in range(0, len(drawn), CHUNK)]
+    # All before the first thread begins to draw: that changes the state which the others jump from.
+    jumped = [generator.bit_generator.jumped(n) for n in range(1, len(parts))]  # type: ignore[attr-defined]
+    generators = [generator, *map(np.random.Generator, jumped)]
+    if len(parts) < 2:
+        list(map(fill, generators, parts))
+    else:
+        with ThreadPoolExecutor(usable_cores()) as threads:
+            list(threads.map(fill, generators, parts))
+    return drawn.reshape(shape)
+
+
+@cache
+def normal_quantiles() -> Array:
+    """The quantiles of N(0, 1) in the middle of QUANTILES equal shares, scaled to variance 1."""
+    quantile = NormalDist().inv_cdf
+    upper = [quantile((n + 0.5) / QUANTILES) for n in range(QUANTILES // 2, QUANTILES)]
+    both = np.concatenate([-np.array(upper[::-1]), upper])
+    return (both / both.std()).astype(np.float32)
 
 
 def xavier(fan_in: int, fan_out: int) -> Uniform:
