@@ -10,6 +10,8 @@
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
 #                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is
 #                     a failure; with ONLY="py311-oldest py312-newest" only these run.
+# make test-cuda-compile  compile JAX's programs for an H100, without one: every variant, about two hours
+#               (OPTIONS="--variants V,R+V --seq-len 512": some). Python 3.12 or later; 5 GB of packages
 # make mutants  change the code in one place, 300 times, and see whether pytest notices: the score is
 #               tests/mutants/score.json. With OPTIONS="--only measure --count 50" fewer; see
 #               python -m tests.mutants --help
@@ -20,6 +22,7 @@
 # All that has to be there is make and Python 3.11 to 3.13: make bench PYTHON=python3.12
 
 PYTHON ?= python3
+PYTHON_CUDA ?= python3.12
 DEVICE ?= cpu
 JOBS ?= 2
 
@@ -29,7 +32,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test gpu-check test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
+.PHONY: bench test gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -72,6 +75,23 @@ $(PEERS): requirements-peers.lock $(INSTALLED)
 gpu-check: $(INSTALLED)
 	$(BIN)/python -m benchmarks.gpu_check --out $(or $(OUT),gpu-check)
 
+test-cuda-compile: .venv-cuda/installed
+	.venv-cuda/bin/python -m tests.cuda_compile $(OPTIONS)
+
+.venv-cuda/installed: tests/cuda_compile/requirements.lock
+	$(PYTHON_CUDA) -m venv .venv-cuda
+	.venv-cuda/bin/python -m pip install --disable-pip-version-check --quiet -r $<
+	touch $@
+
+lock-cuda-compile:
+	rm -rf $(VENV)-lock
+	$(PYTHON_CUDA) -m venv $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip install --quiet 'jax[cuda13]' flax optax pydantic pyyaml tabulate
+	{ sed -n '/^#/p' tests/cuda_compile/requirements.lock; \
+		$(VENV)-lock/bin/python -m pip freeze --all --exclude pip | LC_ALL=C sort -f; } > .lock.new
+	mv .lock.new tests/cuda_compile/requirements.lock
+	rm -rf $(VENV)-lock
+
 faults: $(INSTALLED)
 	$(BIN)/python -m benchmarks.faults
 
@@ -111,6 +131,6 @@ lock-versions: | python
 	rm -rf $(VENV)-lock
 
 clean:
-	rm -rf $(VENV) $(VENV)-lock .venvs .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
+	rm -rf $(VENV) $(VENV)-lock .venv-cuda .venvs .lock.new .benchmarks .hypothesis .mypy_cache .pytest_cache .ruff_cache \
 		.import_linter_cache .mutants build dist
 	find synthbench tests benchmarks -name __pycache__ -prune -exec rm -rf {} +
