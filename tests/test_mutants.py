@@ -222,6 +222,12 @@ def test_code_outside_functions_is_tested_by_whoever_uses_the_module() -> None:
     record = TestFile("", 0.0, {f"{file}::a": 1.0}, {}, imported=["p/m.py"])
     assert plan(constant, {file: record}).batches[0].tests == [f"{file}::a"]
     assert plan(constant, {file: TestFile("", 0.0, {f"{file}::a": 1.0})}).batches == []
+    same = "tests/test_m.py"  # its tests may read a constant without calling a function
+    record = TestFile(
+        "", 0.0, {f"{same}::a": 1.0, f"{same}::b": 1.0}, {"p/m.py::f": [f"{same}::b"]},
+        imported=["p/m.py"],
+    )  # fmt: skip
+    assert plan(constant, {same: record}).batches[0].tests == [f"{same}::a", f"{same}::b"]
 
 
 def test_a_line_belongs_to_its_outermost_function() -> None:

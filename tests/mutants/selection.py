@@ -29,7 +29,9 @@ class Plan(NamedTuple):
 
 def plan(mutant: Mutant, records: Mapping[str, TestFile], budget: float = BUDGET) -> Plan:
     """Choose and order the tests for a mutant."""
-    groups = sorted(_direct(mutant, records), key=lambda g: (not _same_subject(mutant, g), g.cost))
+    groups = sorted(
+        _direct(mutant, records), key=lambda g: (not _same_subject(mutant, g.file), g.cost)
+    )
     files = {group.file for group in groups}
     chosen = {test for group in groups for test in group.tests}
     groups += _others(records, files, chosen)
@@ -56,8 +58,9 @@ def _group(file: str, record: TestFile, tests: Iterable[str]) -> _Group:
 def _direct(mutant: Mutant, records: Mapping[str, TestFile]) -> list[_Group]:
     """One group per file with tests that execute the mutated function.
 
-    For code outside functions these are the tests that execute any function of the module; if there
-    are none, every test of the files that import it.
+    For code outside functions these are the tests that execute any function of the module, and all
+    of a file of the same subject that imports it; if there are none, every test of the files that
+    import it.
     """
     prefix = f"{mutant.path}::"
     whole = mutant.scope == MODULE
@@ -68,6 +71,8 @@ def _direct(mutant: Mutant, records: Mapping[str, TestFile]) -> list[_Group]:
         else:
             keys = [prefix + mutant.scope]
         tests = {test for key in keys for test in record.functions.get(key, ())}
+        if whole and mutant.path in record.imported and _same_subject(mutant, file):
+            tests |= set(record.seconds)
         groups.append(_group(file, record, tests))
     if whole and not any(group.tests for group in groups):
         groups = [_group(f, r, r.seconds) for f, r in records.items() if mutant.path in r.imported]
@@ -81,9 +86,9 @@ def _others(records: Mapping[str, TestFile], files: set[str], chosen: set[str]) 
     return [group for groups in by_cost for group in groups if group.tests]
 
 
-def _same_subject(mutant: Mutant, group: _Group) -> bool:
+def _same_subject(mutant: Mutant, file: str) -> bool:
     """Whether a word of the module's name is one of the test file's: parity_inputs, test_parity."""
-    words = [set(re.split(r"[_/.]", name)) for name in (mutant.path.rpartition("/")[2], group.file)]
+    words = [set(re.split(r"[_/.]", name)) for name in (mutant.path.rpartition("/")[2], file)]
     return bool(words[0] & words[1] - {"py"})
 
 
