@@ -32,7 +32,8 @@ class Constant:
 # such as R's has billions.
 EXACT_UP_TO = 2**22
 QUANTILES = 2**16
-CHUNK = 2**20  # values that a thread draws at a time; what is between stays in its cache
+CHUNK = 2**20  # values that a thread draws from one stream
+BLOCK = 2**16  # of them at a time: what is between stays in a core's cache
 
 Fill = Callable[[np.random.Generator, Array], None]  # draws into an array
 
@@ -50,7 +51,8 @@ class Normal:
 
         def fill(own: np.random.Generator, part: Array) -> None:
             raw = own.bit_generator.random_raw(-(-len(part) // 4))  # 64 bits: four indices
-            np.take(values, raw.astype("<u8").view("<u2")[: len(part)], out=part, mode="clip")
+            indices = raw.astype("<u8", copy=False).view("<u2")[: len(part)]
+            np.take(values, indices, out=part, mode="wrap")
 
         return in_chunks(fill, generator, shape)
 
@@ -93,11 +95,16 @@ def in_chunks(fill: Fill, generator: np.random.Generator, shape: tuple[int, ...]
     # All before the first thread begins to draw: that changes the state which the others jump from.
     jumped = [generator.bit_generator.jumped(n) for n in range(1, len(parts))]  # type: ignore[attr-defined]
     generators = [generator, *map(np.random.Generator, jumped)]
+
+    def fill_blocks(own: np.random.Generator, part: Array) -> None:
+        for begin in range(0, len(part), BLOCK):
+            fill(own, part[begin : begin + BLOCK])
+
     if len(parts) < 2:
-        list(map(fill, generators, parts))
+        list(map(fill_blocks, generators, parts))
     else:
         with ThreadPoolExecutor(usable_cores()) as threads:
-            list(threads.map(fill, generators, parts))
+            list(threads.map(fill_blocks, generators, parts))
     return drawn.reshape(shape)
 
 
