@@ -49,6 +49,18 @@ class Timing(BaseModel):
     keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 
+class Throughput(BaseModel):
+    """A step with a full queue: only the last of `steps` is waited for."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    steps: PositiveInt
+    seconds: Seconds  # per step
+    device_seconds: Seconds | None = None  # of a step on the device itself; None: not known
+    joules: Seconds | None = None  # per step; None: no counter
+    energy_source: str = ""  # what counted it
+
+
 class Flops(BaseModel):
     """FLOPs of one step, 2 per multiply-accumulate, by each way of counting."""
 
@@ -128,6 +140,7 @@ class Measurements(BaseModel):
     declared_parameters: Count | None = None  # from the declaration
     parity: Parity | None = None
     timing: Timing | None = None
+    throughput: Throughput | None = None  # where steps can be queued, or their energy is counted
     flops: Flops | None = None
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None

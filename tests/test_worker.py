@@ -94,6 +94,9 @@ class FakeStep:
 
     device_peak_method = "peak of a fake allocator"
 
+    def device_seconds(self, ahead: float) -> float | None:
+        return None
+
     def reset_device_peak(self) -> None:
         self.asked.append("reset")
 
@@ -141,9 +144,10 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert step.asked.count("reset") == 1
     assert measured.timing is not None
     assert len(measured.timing.samples) >= 4
-    assert step.asked.count("step") == 1 + measured.timing.warmup_steps + len(
-        measured.timing.samples
-    )
+    assert measured.throughput is not None
+    warm = measured.timing.warmup_steps
+    queued = measured.throughput.steps
+    assert step.asked.count("step") == 1 + warm + len(measured.timing.samples) + queued
     assert (measured.form, measured.kernels) == ("fused", ["compiled kernel", "eager kernel"])
     assert (measured.parameters, measured.constants) == (256, 3)
     assert measured.declared_parameters == 4 * 8 * 8

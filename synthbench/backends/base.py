@@ -152,6 +152,12 @@ class Step(Protocol):
     def memory_plan(self) -> MemoryPlan | None:
         """What the framework plans to allocate for this step; None if it has no plan."""
 
+    def device_seconds(self, ahead: float) -> float | None:
+        """Do a step; its seconds on the device, without pauses; None: not known.
+
+        `ahead`: the seconds that the host needs to queue all of it, at most.
+        """
+
     def reset_device_peak(self) -> None:
         """Reset the peak of the device's allocator; does nothing on a CPU."""
 

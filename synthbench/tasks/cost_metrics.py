@@ -66,6 +66,18 @@ COST_METRICS: dict[str, Metric] = {
     "steps_per_second": Metric(
         "steps/s", "1/s", "higher", significant, of_row=steps_per_second, timed=True
     ),
+    "queued_seconds": Metric(
+        "queued", "ms", "lower", significant, 1e3, of=measured("throughput", "seconds"),
+        pool="median",
+    ),
+    "device_seconds": Metric(
+        "on device", "ms", "lower", significant, 1e3, of=measured("throughput", "device_seconds"),
+        pool="median",
+    ),
+    "joules": Metric(
+        "J/step", "J", "lower", significant, of=measured("throughput", "joules"), pool="median"
+    ),
+    "energy_source": Metric("energy by", type="text", of=measured("throughput", "energy_source")),
     "half_width_percent": Metric("±%", "%", "lower", percent, of_row=half_width_percent),
     "build_seconds": Metric(
         "build", "ms", "lower", scale=1e3, of=measured("timing", "build_seconds"), pool="median"

@@ -187,6 +187,10 @@ class JaxStep:
         """XLA's memory analysis."""
         return None if self.executable is None else memory.plan(self.executable)
 
+    def device_seconds(self, ahead: float) -> float | None:
+        """None: JAX has no events to time a step on the device with."""
+        return None
+
     device_peak_method = (
         "peak of XLA's allocator since the process began: moving the start values, compiling and "
         "tuning kernels included"

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from synthbench.backends.base import private_api_error, require_private_api
 from synthbench.errors import UnsupportedError
 
+CYCLES_PER_SECOND = 2e9  # of a GPU's clock, at most
 FAKE_TENSORS = "torch._subclasses.fake_tensor"
 DISPATCH = "torch.utils._python_dispatch"
 TREES = "torch.utils._pytree"
@@ -146,3 +147,12 @@ def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
 def aten_operation(name: str) -> Any | None:
     """An operation of torch.ops.aten; None if this version has none of that name."""
     return getattr(torch.ops.aten, name, None)
+
+
+def keep_device_busy(seconds: float) -> bool:
+    """Queue a kernel that does nothing for about so long on this CUDA device; False without it."""
+    sleep: Callable[[int], None] | None = getattr(torch.cuda, "_sleep", None)
+    if sleep is None:
+        return False
+    sleep(int(seconds * CYCLES_PER_SECOND))
+    return True

@@ -24,6 +24,7 @@ from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import Bare, Block, cross_entropy
 from synthbench.backends.torch.module import from_array, named_tensors, to_numpy
+from synthbench.backends.torch.private_api import keep_device_busy
 from synthbench.mixers.base import Array
 from synthbench.models.outputs import Expected, require_finite, require_output
 from synthbench.models.training import ADAM
@@ -201,6 +202,25 @@ class TorchStep:
             return None
         resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
         return memory.plan(self, resident_bytes=resident + self.cached_bytes)
+
+    def device_seconds(self, ahead: float) -> float | None:
+        """Do a step; the seconds between two CUDA events around it; None on a CPU.
+
+        The device is kept busy until all of the step is in its queue, so that it does not pause
+        within it.
+        """
+        if self.device.type != "cuda":
+            return None
+        with torch.cuda.device(self.device):
+            begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            torch.cuda.synchronize(self.device)
+            if not keep_device_busy(ahead):
+                return None
+            begin.record()
+            self()
+            end.record()
+            end.synchronize()
+            return float(begin.elapsed_time(end)) / 1e3
 
     device_peak_method = "peak of PyTorch's CUDA allocator during one step"
 

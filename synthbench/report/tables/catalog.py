@@ -23,6 +23,7 @@ from synthbench.report.tables.ratios import ratios
 from synthbench.report.tables.scaling import scaling
 from synthbench.report.tables.speed import speed
 from synthbench.report.tables.summary import summary
+from synthbench.report.tables.throughput import throughput
 from synthbench.report.tables.train_flops import train_flops
 from synthbench.report.tables.utilisation import utilisation
 from synthbench.report.tables.warnings import warnings
@@ -62,6 +63,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "parity": parity,
     "kernels": kernels,
     "choices": choices,
+    "throughput": throughput,
     "phases": phases,
     "warnings": warnings,
     "outcomes": outcomes,

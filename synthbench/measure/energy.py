@@ -1,0 +1,78 @@
+"""Counters of the energy that a device has used: NVML's of a GPU, RAPL's of a processor."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+from synthbench.measure.gpu import handle_of, open_nvml
+
+RAPL = Path("/sys/class/powercap")
+
+
+class EnergyCounter(Protocol):
+    """Counts up while a device works; two readings bound what was used between them."""
+
+    source: str  # for records
+
+    def joules(self) -> float | None:
+        """Joules since some fixed moment; None if the counter cannot be read now."""
+
+
+class NvmlCounter:
+    """The energy of a whole GPU since its driver was loaded."""
+
+    source = "NVML, the whole GPU"
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self.nvml, self.handle = nvml, handle
+
+    def joules(self) -> float | None:
+        """NVML counts millijoules."""
+        try:
+            return float(self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)) / 1e3
+        except self.nvml.NVMLError:
+            return None
+
+
+class RaplCounter:
+    """The energy of all processor packages, without their memory."""
+
+    source = "RAPL, all packages"
+
+    def __init__(self, root: Path | None = None) -> None:
+        found = sorted((root or RAPL).glob("intel-rapl:*"))
+        self.packages = [folder for folder in found if folder.name.count(":") == 1]
+        self._before: dict[Path, int] = {}
+        self._wrapped = 0
+
+    def joules(self) -> float | None:
+        """The counters are in microjoules and begin again after `max_energy_range_uj`."""
+        total = 0
+        if not self.packages:
+            return None
+        for folder in self.packages:
+            try:
+                now = int((folder / "energy_uj").read_text())
+                if now < self._before.get(folder, 0):
+                    self._wrapped += int((folder / "max_energy_range_uj").read_text())
+            except (OSError, ValueError):  # only root may read them on most systems
+                return None
+            self._before[folder] = now
+            total += now
+        return (total + self._wrapped) / 1e6
+
+
+@contextlib.contextmanager
+def energy_counter(device: str) -> Iterator[EnergyCounter | None]:
+    """The counter of a device; None where there is none that can be read."""
+    if device == "cpu":
+        rapl = RaplCounter()
+        yield rapl if rapl.joules() is not None else None
+        return
+    with open_nvml() as nvml:
+        handle = None if nvml is None else handle_of(nvml, device)
+        counter = None if handle is None else NvmlCounter(nvml, handle)
+        yield counter if counter is not None and counter.joules() is not None else None

@@ -1,0 +1,74 @@
+"""Steps one after another without waiting for each: what a full queue reaches, and its energy.
+
+A step that is timed alone includes the time in which the device waits for Python. With a full queue
+the device works without a pause, as in training; energy is counted over the same steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from synthbench.backends.base import Step
+from synthbench.measure.energy import EnergyCounter, energy_counter
+from synthbench.record import Throughput
+
+SECONDS = 0.5  # of steps; counters of energy are updated every 20 to 100 ms
+MOST_STEPS = 2000
+FEWEST_STEPS = 3
+DEVICE_STEPS = 5  # whose time on the device is read
+AHEAD = 1.5  # times the median step: long enough for Python to queue a whole step
+LAUNCH_BOUND = 0.7  # a device that works for less of a step than this share waits for Python
+
+
+def measure_throughput(step: Step, device: str, median: float) -> Throughput | None:
+    """Measure a step with a full queue; None on a CPU whose energy cannot be read.
+
+    There, steps are not queued: the median says it all.
+    """
+    with energy_counter(device) as counter:
+        if device == "cpu" and counter is None:
+            return None
+        steps = max(FEWEST_STEPS, min(MOST_STEPS, round(SECONDS / max(median, 1e-9))))
+        seconds, joules = run_queued(step, step.wait, steps, counter)
+    times = DEVICE_STEPS if device != "cpu" else 0
+    on_device = [step.device_seconds(AHEAD * median) for _ in range(times)]
+    known = sorted(s for s in on_device if s is not None)
+    return Throughput(
+        steps=steps,
+        seconds=seconds,
+        device_seconds=known[len(known) // 2] if known else None,
+        joules=joules,
+        energy_source="" if counter is None or joules is None else counter.source,
+    )
+
+
+def run_queued(
+    step: Callable[[], Any],
+    wait: Callable[[Any], None],
+    steps: int,
+    counter: EnergyCounter | None = None,
+    clock: Callable[[], float] = time.perf_counter,
+) -> tuple[float, float | None]:
+    """Seconds and joules per step, of `steps` steps of which only the last is waited for."""
+    before = None if counter is None else counter.joules()
+    begin = clock()
+    produced = None
+    for _ in range(steps):
+        produced = step()
+    wait(produced)
+    seconds = clock() - begin
+    after = None if counter is None else counter.joules()
+    used = None if before is None or after is None else max(0.0, after - before) / steps
+    return seconds / steps, used
+
+
+def launch_bound(throughput: Throughput | None, median: float) -> list[str]:
+    """A warning where the device works for a small part of a step only."""
+    if throughput is None or throughput.device_seconds is None or not median > 0:
+        return []
+    share = throughput.device_seconds / median
+    if share >= LAUNCH_BOUND:
+        return []
+    return [f"launch-bound: the device works for {share:.0%} of a step and waits for Python"]

@@ -1,0 +1,37 @@
+"""A step alone, a step with a full queue, its time on the device, and its energy."""
+
+from __future__ import annotations
+
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.table import Column, Table, Value, metric_column
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
+
+SHOWN = ("median_seconds", "queued_seconds", "device_seconds", "joules")
+
+
+def throughput(grid: Grid, context: Context) -> Table | None:
+    """One row per cell; None where no step was measured with a full queue."""
+    if "queued_seconds" not in grid.rounds or not grid.rounds["queued_seconds"].notna().any():
+        return None
+    shown = [name for name in SHOWN if name in grid.rounds and grid.rounds[name].notna().any()]
+    columns = key_columns(grid, "framework", "mode", "variant")
+    columns += [Column("length", "exact_count", is_key=True)]
+    columns += [metric_column(name) for name in shown]
+    rows: list[Row] = []
+    for setting, framework, mode, variant in rows_by_pair(grid):
+        for length in grid.lengths(setting):
+            key = Key(setting, variant, framework, mode, length)
+            values: list[Value] = [grid.value(key, name) for name in shown]
+            rows.append((*key_values(grid, setting, framework, mode, variant, length), *values))
+    sources = sorted(set(grid.rounds["energy_source"].dropna()) - {""})
+    note = (
+        "Milliseconds per step. steady: the median of steps that are each waited for, as in all "
+        "other tables. queued: only the last of many steps is waited for, as in training."
+    )
+    if "device_seconds" in shown:
+        note += " on device: between two events around a step that is in the queue as a whole."
+    if "joules" in shown:
+        note += f" J/step: joules per queued step ({'; '.join(sources)})."
+    title = "Steps alone and with a full queue, and their energy"
+    return Table("throughput", title, note, context.shared, tuple(columns), rows)
