@@ -91,6 +91,11 @@ def of_record(step: str, branch: str, record: Record, wanted: str = "ok") -> Fin
     said: list[str] = [record.outcome]
     if measured.timing is not None:
         said.append(f"{1e3 * statistics.median(measured.timing.samples):.3g} ms")
+    if (queue := measured.throughput) is not None:
+        on_device = queue.device_seconds
+        said.append(f"queued {1e3 * queue.seconds:.3g} ms")
+        said += [f"on the device {1e3 * on_device:.3g} ms"] if on_device is not None else []
+        said += [f"{queue.joules:.3g} J"] if queue.joules is not None else []
     if measured.memory is not None:
         said.append(f"{measured.memory.peak / 1e6:.4g} MB ({measured.memory.method})")
     if measured.kernel_choice is not None:
