@@ -123,10 +123,17 @@ def test_records_from_before_forms_were_told_have_no_table_of_choices() -> None:
 
 
 def test_the_suite_of_forms_has_both_forms_of_every_variant() -> None:
-    suite, every = load_suite("forms"), load_suite("seq_scaling").settings("cpu").axes.variant
-    for device, lengths in (("cpu", 3), ("cuda", 7)):
-        assert suite.settings(device).axes.variant == every
+    """And every option that changes the arithmetic, from batch 8 to long inputs."""
+    suite, scaling = load_suite("forms"), load_suite("seq_scaling").settings("cpu").axes.variant
+    for device, shapes in (("cpu", 5), ("cuda", 7)):
+        every = suite.settings(device).axes.variant
+        assert every[: len(scaling)] == scaling
+        assert all("=" in variant for variant in every[len(scaling) :])
         cells = make_plan(suite, device).cells
         for form in ("reference", "fused"):
-            assert sum(cell.form == form for cell in cells) == len(every) * 2 * 2 * lengths
+            assert sum(cell.form == form for cell in cells) == len(every) * 2 * 2 * shapes
+    found = {(c.seq_len, c.batch) for c in make_plan(suite, "cpu").cells}
+    assert found == {(128, 1), (128, 8), (512, 1), (512, 8), (2048, 1)}
+    assert {c.seq_len for c in make_plan(suite, "cpu", seq_lens=[8192]).cells} == {8192}
+    assert {c.model.head_dim for c in make_plan(suite, "cpu").cells} == {None, 32, 128}
     assert max(suite.settings("cuda").axes.seq_len) == 32768

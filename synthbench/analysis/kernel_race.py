@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
@@ -21,7 +20,7 @@ def race(
     names: Sequence[K],
     timed: Callable[[K], float],
     seconds: float,
-    clock: Callable[[], float] = time.perf_counter,
+    clock: Callable[[], float],
 ) -> dict[K, list[float]]:
     """The seconds of steps of each kernel, in rounds of one step each, in alternating order.
 

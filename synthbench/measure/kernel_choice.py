@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -206,7 +207,7 @@ def choice_of(
             failed[kernel.name] = f"{type(error).__name__}: {error}"
     for _ in range(ATTEMPTS):
         with InterferenceMonitor(cell.device) as monitor:
-            samples = race(list(steps), _timer(steps), seconds)
+            samples = race(list(steps), _timer(steps), seconds, time.perf_counter)
         if not monitor.warnings:
             break
     return KernelChoice(
