@@ -1,7 +1,7 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print the table
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
-# make peers    our mixers beside packages and textbook code: time and memory (about 20 minutes)
+# make peers    our mixers beside packages and textbook code: time and memory (more than an hour)
 # make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
 # make gpu-check  every branch that needs a GPU: which ran, which was correct (10 minutes; on a machine
 #               without one, the same as far as it goes). OUT=folder for the findings

@@ -1,6 +1,6 @@
 """Compare our mixers with the packages that a user would otherwise install, and textbook code.
 
-    make peers                                            # everything, about 20 minutes on 2 cores
+    make peers                                            # everything, more than an hour on 2 cores
     python -m benchmarks.peers --pairs "torch V" --seq-len 512 --out results/peers/mine
     python -m benchmarks.peers --tables results/peers/mine   # only make the tables
 
