@@ -29,6 +29,25 @@ FrameworkOption = Annotated[
         show_default=False,
     ),
 ]
+VariantsOption = Annotated[
+    list[str],
+    typer.Option(
+        "--variants",
+        metavar='"V,FR(rank=32)+V"',
+        help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
+        "Repeatable.",
+        show_default=False,
+    ),
+]
+SeqLenOption = Annotated[
+    list[str],
+    typer.Option(
+        "--seq-len",
+        metavar="128,256",
+        help="These lengths in place of the suite's, by comma. Repeatable.",
+        show_default=False,
+    ),
+]
 
 
 MOST_DIGITS = 18  # of a length

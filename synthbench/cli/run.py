@@ -14,6 +14,8 @@ from synthbench.cli.options import (
     FrameworkOption,
     Plugin,
     Results,
+    SeqLenOption,
+    VariantsOption,
     split_lengths,
     split_list,
 )
@@ -44,25 +46,8 @@ def run(
         str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
     ] = "auto",
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
-    variants: Annotated[
-        list[str],
-        typer.Option(
-            "--variants",
-            metavar='"V,FR(rank=32)+V"',
-            help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
-            "Repeatable.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
-    seq_len: Annotated[
-        list[str],
-        typer.Option(
-            "--seq-len",
-            metavar="128,256",
-            help="These lengths in place of the suite's, by comma. Repeatable.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
+    variants: VariantsOption = [],  # noqa: B006
+    seq_len: SeqLenOption = [],  # noqa: B006
     out: Annotated[
         Path | None,
         typer.Option(

@@ -10,6 +10,8 @@ from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
     FrameworkOption,
     Plugin,
+    SeqLenOption,
+    VariantsOption,
     split_lengths,
     split_list,
 )
@@ -27,24 +29,8 @@ def tune(
         str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
     ] = "auto",
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
-    variants: Annotated[
-        list[str],
-        typer.Option(
-            "--variants",
-            metavar='"V,FR(rank=32)+V"',
-            help="These variants in place of the suite's, by comma. Repeatable.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
-    seq_len: Annotated[
-        list[str],
-        typer.Option(
-            "--seq-len",
-            metavar="512,1024",
-            help="These lengths in place of the suite's, by comma. Repeatable.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006
+    variants: VariantsOption = [],  # noqa: B006
+    seq_len: SeqLenOption = [],  # noqa: B006
     minutes: Annotated[
         float, typer.Option("--minutes", min=0.1, max=1e4, help="How long it may take.")
     ] = 30.0,
