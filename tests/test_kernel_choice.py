@@ -31,12 +31,11 @@ from synthbench.kernel import Kernel
 from synthbench.measure import parity
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.kernel_choice import (
-    Choices,
     Offer,
-    choose_kernels,
+    Timed,
+    choose_kernel,
     has_choice,
     raced_cell,
-    taken_from,
     work_of,
 )
 from synthbench.mixers.notation import parse
@@ -54,6 +53,7 @@ from synthbench.run.kernel_choices import (
     needed_choices,
     shared,
 )
+from synthbench.run.kernel_search import taken_from
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
@@ -230,8 +230,8 @@ def test_mixers_with_the_same_kernels_share_a_choice() -> None:
     first, second = alike
     timed = KernelChoice(cell=first.cells[0], chosen=SLOW)
     between = KernelChoice(cell=first.cells[1], chosen=FAST, like=["V at 1", "V at 4"])
-    assert shared(first.cells, [timed, between]) == [timed, between]
-    assert [(c.cell, c.chosen, c.like) for c in shared(second.cells, [timed, between])] == [
+    assert shared([first], [timed, between]) == [timed, between]
+    assert [(c.cell, c.chosen, c.like) for c in shared([second], [timed, between])] == [
         (second.cells[0], SLOW, ["V at 1"]), (second.cells[1], FAST, ["V at 1", "V at 4"]),
     ]  # fmt: skip
 
@@ -250,19 +250,21 @@ class FakeHost:
 
     def __init__(self, ends_from: int = 10**9, hangs: str = "") -> None:
         self.ends_from, self.hangs = ends_from, hangs
-        self.raced: list[tuple[str, list[int]]] = []
+        self.raced: list[tuple[str, int]] = []
 
     def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
-        cells = [Cell.model_validate(raw) for raw in request["cells"]]
         assert seconds > 0
+        given = request["cells"] if target == OFFERS else [request["cell"]]
+        cells = [Cell.model_validate(raw) for raw in given]
         if any(one.variant == self.hangs for one in cells):
             raise SynthbenchError("timeout")
         if target == OFFERS:
             return [Offer((SLOW, FAST), work_of(parse(one.variant), one.variant)) for one in cells]
-        self.raced.append((cells[0].variant, [one.seq_len for one in cells]))
-        if cells[-1].seq_len >= self.ends_from:
+        (one,) = cells
+        self.raced.append((one.variant, one.seq_len))
+        if one.seq_len >= self.ends_from:
             raise SynthbenchError("killed")
-        return Choices([KernelChoice(cell=one, chosen=FAST) for one in cells], [], True)
+        return Timed(KernelChoice(cell=one, chosen=FAST), is_own=True)
 
 
 class Notes(Silent):
@@ -289,19 +291,21 @@ def races(host: FakeHost, seconds: float = 60.0, **options: Any) -> tuple[list[M
 def test_one_of_several_mixers_is_timed_for_all() -> None:
     host = FakeHost()
     found, notes = races(host)
-    assert host.raced == [("V", [4, 8]), ("R", [4, 8]), ("light_conv", [4, 8])]
-    assert [len(made.choices) for made in found] == [4, 2, 2]
-    assert [choice.like for choice in found[0].choices] == [[], [], ["V at 4"], ["V at 8"]]
+    timed = [(v, n) for v in ("V", "R", "light_conv") for n in (4, 8)]
+    assert host.raced == timed
+    choices = [[(c.cell.variant, c.cell.seq_len, c.like) for c in made.choices] for made in found]
+    assert choices[:3] == [
+        [("V", 4, []), ("D", 4, ["V at 4"])], [("V", 8, []), ("D", 8, ["V at 8"])], [("R", 4, [])],
+    ]  # fmt: skip
+    assert len(choices) == 6 and all(made.is_own for made in found)
     assert notes == []
     host = FakeHost()
     races(host, each=True)
-    assert [variant for variant, _ in host.raced] == ["V", "R", "D", "light_conv"]
+    assert [variant for variant, _ in host.raced[::2]] == ["V", "R", "D", "light_conv"]
 
 
 def test_a_length_that_ends_the_process_costs_only_itself() -> None:
-    host = FakeHost(ends_from=8)
-    found, notes = races(host)
-    assert host.raced[:2] == [("V", [4, 8]), ("V", [4])]
+    found, notes = races(FakeHost(ends_from=8))
     assert {choice.cell.seq_len for made in found for choice in made.choices} == {4}
     assert len(notes) == 3 and all("killed" in note for note in notes)
 
@@ -309,7 +313,7 @@ def test_a_length_that_ends_the_process_costs_only_itself() -> None:
 def test_a_mixer_that_hangs_costs_only_itself() -> None:
     host = FakeHost(hangs="light_conv")
     _, notes = races(host)
-    assert [variant for variant, _ in host.raced] == ["V", "R"]
+    assert [variant for variant, _ in host.raced] == ["V", "V", "R", "R"]
     (note,) = notes
     assert "light_conv" in note and "timeout" in note
 
@@ -320,22 +324,43 @@ def test_when_the_time_has_passed_the_rest_is_reported() -> None:
     assert found == [] and host.raced == []
     assert notes == [
         "kernels were not timed for 8 shapes: the 0 s for it had passed; their cells use the "
-        "kernel that needs no measurement"
+        "kernel of the nearest length that was timed, or the one that needs no measurement"
     ]
 
 
-def test_a_choice_in_this_process() -> None:
-    """Every kernel is timed at the shortest and the longest length at least."""
-    asked = [raced_cell(cell(seq_len=n, max_len=n)) for n in (16, 4, 8)]
-    found = choose_kernels([one.model_dump(mode="json") for one in asked], None, seconds=0.0)
-    assert found.failed == [] and found.is_own
-    assert [choice.cell.seq_len for choice in found.made] == [4, 8, 16]
-    for each in (found.made[0], found.made[-1]):
-        assert len(each.kernels) >= 2 and each.failed == {}
-        assert all(len(timed.samples) >= 3 for timed in each.kernels)
-    nothing = choose_kernels([asked[0].model_dump(mode="json")], 1000, seconds=0.0)
-    assert nothing.made == []
-    assert re.search(r"V at 16: \d kernels at a time need about .* MB, with 0", nothing.failed[0])
+def test_what_time_allowed_comes_first_and_only_what_was_timed_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """After three races the time is over: the ends of one mixer, and one end of the next."""
+    host = FakeHost()
+    monkeypatch.setattr(Race, "left", property(lambda race: 3 - len(host.raced)))
+    found, (note,) = races(host)
+    assert host.raced == [("V", 4), ("V", 8), ("R", 4)]
+    taken = [c for made in found if not made.is_own for c in made.choices]
+    assert [(c.cell.variant, c.cell.seq_len, c.like) for c in taken] == [("R", 8, ["R at 4"])]
+    assert "not timed for 3 shapes" in note  # R at 8, and light_conv
+
+
+@pytest.mark.parametrize("length", [4, 16])
+def test_a_choice_in_this_process(length: int) -> None:
+    asked = raced_cell(cell(seq_len=length, max_len=length)).model_dump(mode="json")
+    found = choose_kernel(asked, None, seconds=0.0)
+    assert found.choice is not None and found.is_own and found.problem == ""
+    assert len(found.choice.kernels) >= 2 and found.choice.failed == {}
+    rounds = max(len(timed.samples) for timed in found.choice.kernels)
+    assert rounds == len(found.choice.kernels[0].samples) == 3
+    nothing = choose_kernel(asked, 1000, seconds=0.0)
+    assert nothing.choice is None
+    assert re.match(
+        rf"V at {length}: \d kernels at a time need about .* MB, with 0", nothing.problem
+    )
+
+
+def test_steps_that_take_too_long_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("synthbench.measure.kernel_choice.MOST_SECONDS", 0.0)
+    found = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None)
+    assert found.choice is None and found.is_long
+    assert found.problem == "V at 8: its steps take too long to time"
 
 
 def test_a_kernel_that_was_not_timed_cannot_be_the_chosen_one() -> None:
@@ -393,7 +418,8 @@ def test_a_disturbed_race_is_run_once_more(
 
     begun: list[str] = []
     monkeypatch.setattr("synthbench.measure.kernel_choice.InterferenceMonitor", Monitor)
-    (made,) = choose_kernels([raced_cell(cell()).model_dump(mode="json")], None, seconds=0.0).made
+    made = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None, seconds=0.0).choice
+    assert made is not None
     assert begun == ["cpu"] * races
     assert made.warnings == ["another process"] * (disturbed == 2)
     assert taken_from(cell(seq_len=7), made).warnings == made.warnings

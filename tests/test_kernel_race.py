@@ -11,16 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthbench.analysis.kernel_race import (
+    DECIDED_AFTER,
     HOPELESS,
+    LEAST_GAIN,
     LEAST_ROUNDS,
     MOST_ROUNDS,
+    is_decided,
     race,
     winner,
 )
 from synthbench.kernel import Kernel
-from synthbench.measure.kernel_choice import choose_between
+from synthbench.measure.kernel_choice import Offer
 from synthbench.record import KernelChoice
 from synthbench.run.kernel_choices import by_length
+from synthbench.run.kernel_search import Search
 from synthbench.suites.cell import Cell
 
 
@@ -48,28 +52,61 @@ def test_the_first_kernel_stays_unless_another_is_faster_beyond_its_interval() -
     assert winner({"first": [1.0, 1.4] * 9, "other": [0.9, 1.3] * 9}) == "other"  # in every round
 
 
+def test_what_saves_too_little_does_not_win() -> None:
+    """So that two races on one machine choose alike."""
+    exactly = {"first": [1.0] * 9, "other": [1 - LEAST_GAIN] * 9}
+    assert winner(exactly) == "other"
+    assert winner(exactly | {"other": [1 - LEAST_GAIN + 1e-6] * 9}) == "first"
+
+
 def test_a_kernel_that_cannot_win_is_left_out_after_three_steps() -> None:
     steps = clockwork({"first": 1.0, "slow": HOPELESS + 0.01, "near": HOPELESS - 0.01})
     samples = race(["first", "slow", "near"], steps, 1.0, never)
     assert {name: len(found) for name, found in samples.items()} == {
-        "first": 3 + MOST_ROUNDS, "slow": 3, "near": 3 + MOST_ROUNDS,
+        "first": DECIDED_AFTER, "slow": 3, "near": DECIDED_AFTER,
     }  # fmt: skip
-    # Three steps are no race: even a kernel that was faster in all did not win it.
+    # It was left out before the end: even a kernel that was faster in all its steps did not win.
     assert winner({"first": [1.0] * 9, "lucky": [0.5, 0.5, 0.5]}) == "first"
+    alone = race(["first", "slow"], steps, 1.0, never)
+    assert [len(found) for found in alone.values()] == [3, 3]
+
+
+def test_where_the_time_has_passed_a_kernel_is_left_out_after_one_step() -> None:
+    steps = clockwork({"first": 1.0, "slow": HOPELESS + 0.01, "fast": 0.9})
+    samples = race(["first", "slow", "fast"], steps, 0.0, never)
+    assert {name: len(found) for name, found in samples.items()} == {
+        "first": LEAST_ROUNDS, "slow": 1, "fast": LEAST_ROUNDS,
+    }  # fmt: skip
+    assert winner(samples) == "fast"
 
 
 def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:
     samples = race(["first", "fast"], clockwork({"first": 9.0, "fast": 1.0}), 1.0, never)
-    assert len(samples["first"]) == len(samples["fast"]) > LEAST_ROUNDS
+    assert len(samples["first"]) == len(samples["fast"]) == DECIDED_AFTER
     assert winner(samples) == "fast"
 
 
-def test_a_race_ends_with_its_time_but_not_before_the_least_number_of_rounds() -> None:
+def test_a_race_ends_when_it_is_decided_or_its_time_has_passed() -> None:
     ticks = count(0.0, 4.0)  # at every look at the clock
-    samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 15.0, lambda: next(ticks))
-    assert {len(found) for found in samples.values()} == {3 + LEAST_ROUNDS + 3}
-    samples = race(["a", "b"], clockwork({"a": 1.0, "b": 1.0}), 0.0, never)
-    assert {len(found) for found in samples.values()} == {3 + LEAST_ROUNDS}
+    unclear = {"a": [1.0, 1.2], "b": [1.2, 1.0]}
+
+    def timed(name: str) -> float:
+        unclear[name].append(unclear[name].pop(0))
+        return unclear[name][-1]
+
+    samples = race(["a", "b"], timed, 39.0, lambda: next(ticks))
+    assert {len(found) for found in samples.values()} == {10}
+    assert {len(found) for found in race(["a", "b"], timed, 1.0, never).values()} == {MOST_ROUNDS}
+    calm = clockwork({"a": 1.0, "b": 1.0})
+    assert {len(found) for found in race(["a", "b"], calm, 0.0, never).values()} == {LEAST_ROUNDS}
+    assert {len(found) for found in race(["a", "b"], calm, 1.0, never).values()} == {DECIDED_AFTER}
+
+
+def test_a_race_is_decided_when_every_gain_is_clear() -> None:
+    assert is_decided({"first": [1.0] * 5, "fast": [0.9] * 5, "slow": [1.1] * 5})
+    assert not is_decided({"first": [1.0] * 5, "near": [0.9, 1.1, 0.9, 1.1, 1.0]})
+    assert is_decided({"first": [1.0] * 5, "left out": [0.9, 1.1, 1.0]})
+    assert is_decided({"first": [1.0] * 5})
 
 
 def test_kernels_take_turns_in_alternating_order() -> None:
@@ -123,33 +160,69 @@ def cell(seq_len: int, **changes: object) -> Cell:
     return Cell.from_flat(**content | changes)
 
 
+def search(lengths: int, offered: str = "short long") -> Search:
+    offer = Offer(tuple(Kernel(path) for path in offered.split()), "")
+    return Search([cell(2**n) for n in range(lengths)], [offer] * lengths)
+
+
+def run_search(one: Search, winner_at: Callable[[int], str]) -> list[KernelChoice]:
+    """Time what is wanted until nothing is; all choices by length."""
+    while one.wanted:
+        assert one.untimed
+        for place in one.wanted:
+            assert place not in one.known
+            path = winner_at(2**place)
+            if path == "fails":
+                one.failed.add(place)
+            elif path == "too long":
+                one.long.add(place)
+            else:
+                one.found[place] = KernelChoice(cell=one.cells[place], chosen=Kernel(path))
+    assert not one.untimed
+    return all_choices(one)
+
+
+def all_choices(one: Search) -> list[KernelChoice]:
+    made = [*one.found.values(), *one.between(), *one.nearest()]
+    return sorted(made, key=lambda choice: choice.cell.seq_len)
+
+
 @given(st.integers(1, 9), st.integers(0, 9))
 def test_between_two_lengths_with_the_same_winner_no_race_is_run(lengths: int, switch: int) -> None:
     """One winner up to a length and another beyond it, which is what sizes lead to."""
-    cells = [cell(2**n) for n in range(lengths)]
-    raced: list[int] = []
-
-    def choose(asked: Cell) -> KernelChoice:
-        raced.append(asked.seq_len)
-        path = "short" if asked.seq_len < 2**switch else "long"
-        return KernelChoice(cell=asked, chosen=Kernel(path))
-
-    found = choose_between(cells, choose)
-    assert [choice.cell for choice in found] == cells
-    for choice in found:
+    one = search(lengths)
+    found = run_search(one, lambda length: "short" if length < 2**switch else "long")
+    assert [choice.cell for choice in found] == one.cells
+    for place, choice in enumerate(found):
         assert choice.chosen.path == ("short" if choice.cell.seq_len < 2**switch else "long")
-        assert bool(choice.like) == (choice.cell.seq_len not in raced)
-    assert len(raced) == len(set(raced))
+        assert bool(choice.like) == (place not in one.found)
+    assert not one.nearest()
     if lengths > 2 and not 0 < switch < lengths:
-        assert len(raced) == 2
+        assert len(one.found) == 2
 
 
 def test_where_a_race_failed_nothing_is_taken_from_its_neighbours() -> None:
-    cells = [cell(2**n) for n in range(3)]
-    found = choose_between(
-        cells, lambda c: None if c.seq_len == 4 else KernelChoice(cell=c, chosen=Kernel("a"))
-    )
-    assert [choice.cell.seq_len for choice in found] == [1, 2]
+    found = run_search(search(4), lambda length: "fails" if length == 8 else "long")
+    assert [choice.cell.seq_len for choice in found] == [1, 2, 4]
+
+
+def test_where_steps_are_too_long_the_kernel_of_a_shorter_length_is_taken() -> None:
+    found = run_search(search(4), lambda length: "too long" if length > 2 else "short")
+    assert [(c.cell.seq_len, c.chosen.path, c.like) for c in found] == [
+        (1, "short", []), (2, "short", []), (4, "short", ["V at 2"]), (8, "short", ["V at 2"]),
+    ]  # fmt: skip
+    found = run_search(search(2, "long"), lambda length: "too long" if length > 1 else "short")
+    assert [choice.cell.seq_len for choice in found] == [1]  # the other has no such kernel
+
+
+def test_a_search_that_was_ended_takes_the_nearest_length() -> None:
+    one = search(5)
+    assert (one.wanted, one.untimed, all_choices(one)) == ([0, 4], 5, [])
+    one.found[0] = KernelChoice(cell=one.cells[0], chosen=Kernel("short"))
+    one.found[4] = KernelChoice(cell=one.cells[4], chosen=Kernel("long"))
+    assert (one.wanted, one.untimed) == ([2], 3)
+    paths = [choice.chosen.path for choice in all_choices(one)]
+    assert paths == ["short", "short", "long", "long", "long"]  # of two equally near, the longer
 
 
 def test_cells_are_grouped_by_everything_but_their_length() -> None:

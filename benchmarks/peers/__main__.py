@@ -21,7 +21,7 @@ from synthbench.cli.options import split_lengths
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.environment import read_environment
-from synthbench.measure.kernel_choice import Choices, raced_cell
+from synthbench.measure.kernel_choice import Timed, raced_cell
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import CHOOSE
 from synthbench.run.progress import duration
@@ -161,13 +161,13 @@ def chosen_kernel(host: Host, cell: shapes.Cell) -> Kernel | None:
 
     In a process of its own: it needs more memory than what is measured afterwards.
     """
-    content = {"cells": [cell.model_dump(mode="json")], "memory_bytes": None}
+    content = {"cell": cell.model_dump(mode="json"), "memory_bytes": None}
     try:
-        found: Choices = host.call(CHOOSE, content, TIMEOUT_SECONDS)
+        found: Timed = host.call(CHOOSE, content, TIMEOUT_SECONDS)
     except SynthbenchError as error:
         report(f"no kernel chosen for {cell.variant} at {cell.seq_len}: {error}")
         return None
-    return found.made[0].chosen if found.made else None
+    return None if found.choice is None else found.choice.chosen
 
 
 def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:

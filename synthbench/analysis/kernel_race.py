@@ -7,10 +7,13 @@ from typing import TypeVar
 
 from synthbench.analysis.intervals import Interval, ratio_interval
 
-# After three steps each, a kernel that takes this many times as long as the fastest is left out.
-HOPELESS = 1.5
-LEAST_ROUNDS = 5  # of one step per kernel: fewer give no interval to decide by
-MOST_ROUNDS = 25
+HOPELESS = 1.5  # a kernel that takes this many times as long as the fastest is left out
+LEAST_ROUNDS = 3  # of one step per kernel: fewer give no interval to decide by
+DECIDED_AFTER = 5  # rounds: a race that leaves no question may end
+MOST_ROUNDS = 28
+# A kernel must save this share of the time: less is not worth another program, and two races on one
+# machine would choose differently.
+LEAST_GAIN = 0.03
 
 
 K = TypeVar("K", bound=Hashable)  # a kernel
@@ -24,23 +27,24 @@ def race(
 ) -> dict[K, list[float]]:
     """The seconds of steps of each kernel, in rounds of one step each, in alternating order.
 
-    `timed` does one step of a kernel and returns its seconds. At least LEAST_ROUNDS rounds, then
-    until `seconds` have passed since the call. Kernels that cannot win have only three steps.
+    `timed` does one step of a kernel and returns its seconds. The rounds end when they decide, or
+    when `seconds` have passed since the call and there were LEAST_ROUNDS. Kernels that cannot win
+    are left out after three steps, or after one where the time has passed.
     """
     begin = clock()
     samples: dict[K, list[float]] = {name: [] for name in names}
-    for order in (names, names[::-1], names):  # one disturbance never meets all steps of a kernel
-        for name in order:
-            samples[name].append(timed(name))
-    fastest = min(min(found) for found in samples.values())
-    left = [n for n in names if n == names[0] or min(samples[n]) <= HOPELESS * fastest]
-    if len(left) == 1:
-        return samples
-    for number in range(MOST_ROUNDS):
-        if number >= LEAST_ROUNDS and clock() - begin >= seconds:
-            break
+    left = list(names)
+    for number in range(1, MOST_ROUNDS + 1):
         for name in left if number % 2 else reversed(left):
             samples[name].append(timed(name))
+        is_over = clock() - begin >= seconds
+        if number >= LEAST_ROUNDS or is_over:
+            fastest = min(min(samples[name]) for name in left)
+            left = [n for n in left if n == names[0] or min(samples[n]) <= HOPELESS * fastest]
+        if number >= LEAST_ROUNDS and (is_over or len(left) == 1):
+            break
+        if number >= DECIDED_AFTER and is_decided(samples):
+            break
     return samples
 
 
@@ -54,14 +58,26 @@ def ratios(samples: Mapping[K, Sequence[float]]) -> dict[K, Interval]:
     }
 
 
+def is_decided(samples: Mapping[K, Sequence[float]]) -> bool:
+    """Whether every kernel that is still in the race gains enough, or does not, beyond doubt."""
+    of_others = ratios(in_race(samples)).values()
+    return all(found.high < 1 - LEAST_GAIN or found.low > 1 - LEAST_GAIN for found in of_others)
+
+
 def winner(samples: Mapping[K, Sequence[float]]) -> K:
     """The fastest kernel; the first one unless another's whole interval is below its time.
 
-    A kernel with fewer than LEAST_ROUNDS steps was left out of the race.
+    It must also save LEAST_GAIN of the time, and have been in the race to its end.
     """
     faster = {
         name: interval.median
-        for name, interval in ratios(samples).items()
-        if len(samples[name]) >= LEAST_ROUNDS and interval.high < 1
+        for name, interval in ratios(in_race(samples)).items()
+        if interval.high < 1 and interval.median <= 1 - LEAST_GAIN
     }
     return min(faster, key=lambda name: faster[name], default=next(iter(samples)))
+
+
+def in_race(samples: Mapping[K, Sequence[float]]) -> dict[K, Sequence[float]]:
+    """The samples of the kernels that were in the race to its end, as the first one is."""
+    rounds = max(LEAST_ROUNDS, len(next(iter(samples.values()))))
+    return {name: found for name, found in samples.items() if len(found) >= rounds}

@@ -32,7 +32,9 @@ from synthbench.record import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer
+MOST_SECONDS = 5.0  # that two steps of each kernel may take: beyond it, a shorter length decides
 ATTEMPTS = 2  # a race that something disturbed is repeated
+REPEATED_UP_TO = 1.0  # seconds: one that took longer has steps that a disturbance changes little
 OWN = "synthbench."  # the modules of mixers and components that are not from a plug-in
 CONSTANT = frozenset({"random", "fixed_random"})  # components whose weights do not depend on X
 
@@ -44,12 +46,17 @@ class Offer(NamedTuple):
     work: str
 
 
-class Choices(NamedTuple):
-    """The choices that were made, and what went wrong with the others, a line each."""
+class LongStepsError(SynthbenchError):
+    """The kernels of a cell take too long to time them."""
 
-    made: list[KernelChoice]
-    failed: list[str]
+
+class Timed(NamedTuple):
+    """The choice for a cell, or why there is none."""
+
+    choice: KernelChoice | None
     is_own: bool  # whether no plug-in's code was timed, which may change without a trace
+    problem: str = ""
+    is_long: bool = False  # whether its steps take too long to time them
 
 
 def has_choice(cell: Cell) -> bool:
@@ -114,66 +121,24 @@ def is_own(mixer: Mixer) -> bool:
     return all(type(part).__module__.startswith(OWN) for part in parts)
 
 
-def choose_kernels(
-    cells: Sequence[dict[str, Any]], memory_bytes: int | None, seconds: float = SECONDS
-) -> Choices:
-    """The choices for raced cells, given as JSON, that differ in their length alone.
+def choose_kernel(
+    cell: dict[str, Any], memory_bytes: int | None, seconds: float = SECONDS
+) -> Timed:
+    """The choice for a raced cell, given as JSON.
 
-    `memory_bytes`: what they may use at most, None: all that is available. `seconds`: of each race.
+    `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race.
     """
-    failed: list[str] = []
-
-    def choose(cell: Cell) -> KernelChoice | None:
-        try:
-            backend = _backend_of(cell)
-            available = available_memory_for(backend, cell, memory_bytes)
-            return choice_of(backend, cell, seconds, available)
-        except Exception as error:  # such as out of memory: other lengths may do
-            kind = "" if isinstance(error, SynthbenchError) else f"{type(error).__name__}: "
-            failed.append(f"{cell.variant} at {cell.seq_len}: {kind}{error}")
-            return None
-
-    asked = sorted(map(Cell.model_validate, cells), key=lambda cell: cell.seq_len)
-    own = all(is_own(parse(cell.variant)) for cell in asked)
-    return Choices(choose_between(asked, choose), failed, own)
-
-
-def choose_between(
-    cells: Sequence[Cell], choose: Callable[[Cell], KernelChoice | None]
-) -> list[KernelChoice]:
-    """The choices for lengths in order: where the same kernel wins on either side, it is taken."""
-    found: dict[int, KernelChoice | None] = {}
-
-    def at(place: int) -> KernelChoice | None:
-        if place not in found:
-            found[place] = choose(cells[place])
-        return found[place]
-
-    def between(first: int, last: int) -> None:
-        low, high = at(first), at(last)
-        if last - first < 2:
-            return
-        if low is not None and high is not None and low.chosen == high.chosen:
-            for place in range(first + 1, last):
-                found[place] = taken_from(cells[place], low, high)
-            return
-        middle = (first + last) // 2
-        between(first, middle)
-        between(middle, last)
-
-    between(0, len(cells) - 1)
-    return [choice for _, choice in sorted(found.items()) if choice is not None]
-
-
-def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
-    """The choice for a cell that was not timed itself: that of others with the same kernels."""
-    like = [
-        place
-        for choice in choices
-        for place in choice.like or [f"{choice.cell.variant} at {choice.cell.seq_len}"]
-    ]
-    warnings = dict.fromkeys(warning for choice in choices for warning in choice.warnings)
-    return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like, warnings=list(warnings))
+    asked = Cell.model_validate(cell)
+    own = is_own(parse(asked.variant))
+    try:
+        backend = _backend_of(asked)
+        available = available_memory_for(backend, asked, memory_bytes)
+        return Timed(choice_of(backend, asked, seconds, available), own)
+    except LongStepsError as error:
+        return Timed(None, own, str(error), is_long=True)
+    except Exception as error:  # such as out of memory: other lengths may do
+        kind = "" if isinstance(error, SynthbenchError) else f"{type(error).__name__}: "
+        return Timed(None, own, f"{asked.variant} at {asked.seq_len}: {kind}{error}")
 
 
 def choice_of(
@@ -181,7 +146,8 @@ def choice_of(
 ) -> KernelChoice | None:
     """The choice for a raced cell in this process; None if there is none to make.
 
-    Raises TooLargeError if the steps of all kernels together need more than `available` bytes.
+    Raises TooLargeError if the steps of all kernels together need more than `available` bytes, and
+    LongStepsError if timing them would take much longer than MOST_SECONDS.
     """
     model, setting = model_of(cell), setting_of(cell)
     kernels = _kernels_of(backend, model, cell)
@@ -200,15 +166,18 @@ def choice_of(
 
     keep_freed_memory()
     steps, failed = {kernels[0]: built(kernels[0])}, {}
+    if 2 * len(kernels) * _timer(steps)(kernels[0]) > MOST_SECONDS:
+        raise LongStepsError(f"{cell.variant} at {cell.seq_len}: its steps take too long to time")
     for kernel in kernels[1:]:
         try:
             steps[kernel] = built(kernel)
         except Exception as error:  # a kernel that fails here is not one to choose
             failed[kernel.name] = f"{type(error).__name__}: {error}"
     for _ in range(ATTEMPTS):
+        begin = time.perf_counter()
         with InterferenceMonitor(cell.device) as monitor:
             samples = race(list(steps), _timer(steps), seconds, time.perf_counter)
-        if not monitor.warnings:
+        if not monitor.warnings or time.perf_counter() - begin > REPEATED_UP_TO:
             break
     return KernelChoice(
         cell=cell,

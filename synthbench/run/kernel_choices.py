@@ -13,21 +13,16 @@ from typing import Any, NamedTuple
 
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
-from synthbench.measure.kernel_choice import (
-    Choices,
-    Offer,
-    has_choice,
-    raced_cell,
-    taken_from,
-)
+from synthbench.measure.kernel_choice import Offer, Timed, has_choice, raced_cell
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.record import KernelChoice
 from synthbench.run.host_client import Host
+from synthbench.run.kernel_search import Search, taken_from
 from synthbench.run.progress import Observer, describe
 from synthbench.suites.cell import Cell
 
 OFFERS = "synthbench.measure.kernel_choice:offers"
-CHOOSE = "synthbench.measure.kernel_choice:choose_kernels"
+CHOOSE = "synthbench.measure.kernel_choice:choose_kernel"
 LEAST_SECONDS = 1.0  # that a call may take, however little is left
 
 
@@ -80,24 +75,48 @@ class Race:
         return self.begin + self.seconds - time.monotonic()
 
     def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
-        """The choices that cells need, one mixer after another; none for those `decided` already.
+        """The choices that cells need, as they are made; none for those `decided` already.
 
-        What is left when the seconds have passed, and what cannot be timed, is reported to the
-        observer: those cells use the kernel that needs no measurement.
+        Both ends of the lengths of every mixer come first. What is left when the seconds have
+        passed, and what cannot be timed, is reported to the observer: those cells use the kernel
+        of the nearest length, or the one that needs no measurement.
         """
-        skipped = 0
-        for members in groups_of(self.series(cells, decided), self.each):
-            if self.left <= 0:
-                skipped += sum(len(series.cells) for series in members)
-                continue
-            found = self.timed(members[0].cells)
-            made = [choice for series in members for choice in shared(series.cells, found.made)]
-            yield Made(made, found.is_own)
-        if skipped:
+        groups = [
+            (members, Search(members[0].cells, members[0].offers))
+            for members in groups_of(self.series(cells, decided), self.each)
+        ]
+        while self.left > 0 and any(search.wanted for _, search in groups):
+            for members, search in groups:
+                for place in search.wanted:
+                    if self.left > 0 and self._time(search, place):
+                        yield Made(shared(members, [search.found[place]]), search.is_own)
+        for members, search in groups:
+            rest = [*search.between(), *search.nearest()]
+            if rest:
+                yield Made(shared(members, rest), search.is_own and not search.wanted)
+        untimed = sum(len(members) * search.untimed for members, search in groups)
+        if untimed:
             self.observer.note(
-                f"kernels were not timed for {skipped} shapes: the {self.seconds:g} s for it had "
-                "passed; their cells use the kernel that needs no measurement"
+                f"kernels were not timed for {untimed} shapes: the {self.seconds:g} s for it had "
+                "passed; their cells use the kernel of the nearest length that was timed, or the "
+                "one that needs no measurement"
             )
+
+    def _time(self, search: Search, place: int) -> bool:
+        """Time the kernels at one place; whether that made a choice."""
+        cell = search.cells[place]
+        self.observer.stage(f"choosing kernels: {describe(cell)} ({self.left:.0f} s left)")
+        request = {"cell": cell.model_dump(mode="json"), "memory_bytes": self.memory_bytes}
+        timed: Timed | None = self._call(cell, CHOOSE, request)
+        if timed is None or timed.choice is None:
+            is_long = timed is not None and timed.is_long
+            (search.long if is_long else search.failed).add(place)
+            if timed is not None and timed.problem and not is_long:
+                self.observer.note(f"no kernel chosen for {timed.problem}")
+            return False
+        search.found[place] = timed.choice
+        search.is_own &= timed.is_own
+        return True
 
     def series(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> list[Series]:
         """The mixers with a choice to make, in their order."""
@@ -133,23 +152,6 @@ class Race:
             return None
         return {cell.id: offer for cell, offer in zip(cells, found, strict=True)}
 
-    def timed(self, cells: Sequence[Cell]) -> Choices:
-        """The choices for one mixer; without the longest length where the process ended."""
-        request: dict[str, Any] = {"memory_bytes": self.memory_bytes}
-        while cells and self.left > 0:
-            self.observer.stage(
-                f"choosing kernels: {describe(cells[0])}, {len(cells)} lengths "
-                f"({self.left:.0f} s left)"
-            )
-            request["cells"] = [cell.model_dump(mode="json") for cell in cells]
-            found: Choices | None = self._call(cells[0], CHOOSE, request)
-            if found is not None:
-                for failure in found.failed:
-                    self.observer.note(f"no kernel chosen for {failure}")
-                return found
-            cells = cells[:-1]
-        return Choices([], [], is_own=False)
-
     def _call(self, cell: Cell, target: str, request: dict[str, Any], quietly: bool = False) -> Any:
         seconds = max(min(self.timeout_seconds, self.left), LEAST_SECONDS)
         try:
@@ -169,15 +171,15 @@ def groups_of(found: Iterable[Series], each: bool) -> list[list[Series]]:
     return list(groups.values())
 
 
-def shared(cells: Sequence[Cell], made: Iterable[KernelChoice]) -> list[KernelChoice]:
-    """The choices for cells: their own, or those made for another mixer at the same lengths."""
+def shared(members: Iterable[Series], made: Iterable[KernelChoice]) -> list[KernelChoice]:
+    """Choices for each of the mixers: the one timed has them, the others take them from it."""
     at_length = {choice.cell.seq_len: choice for choice in made}
-    found = []
-    for cell in cells:
-        choice = at_length.get(cell.seq_len)
-        if choice is not None:
-            found.append(choice if choice.cell == cell else taken_from(cell, choice))
-    return found
+    return [
+        choice if choice.cell == cell else taken_from(cell, choice)
+        for series in members
+        for cell in series.cells
+        if (choice := at_length.get(cell.seq_len)) is not None
+    ]
 
 
 def needed_choices(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from synthbench.analysis.intervals import Interval, ratio_interval
-from synthbench.analysis.kernel_race import LEAST_ROUNDS
 from synthbench.record import KernelChoice, KernelTime
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
@@ -75,12 +74,9 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     (chosen,) = (timed for timed in choice.kernels if timed.kernel == choice.chosen)
     first = choice.kernels[0]
     others = [timed for timed in choice.kernels if timed is not chosen]
-    found = {timed.kernel: _ratio(timed, chosen) for timed in others}
-    best = min(others, key=lambda timed: found[timed.kernel].median, default=None)
-    beside = (NO_OTHER, "")
-    if best is not None:
-        beside = best.kernel.name, _text(found[best.kernel], len(best.samples))
-    unmeasured = "the same" if first is chosen else _text(found[first.kernel], len(first.samples))
+    best = min(others, key=lambda timed: _ratio(timed, chosen).median, default=None)
+    beside = (NO_OTHER, "") if best is None else (best.kernel.name, _text(best, chosen))
+    unmeasured = "the same" if first is chosen else _text(first, chosen)
     return (*keys, choice.chosen.name, *beside, unmeasured, said)
 
 
@@ -89,7 +85,8 @@ def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
     return ratio_interval(kernel.samples[:both], chosen.samples[:both])
 
 
-def _text(ratio: Interval, steps: int) -> str:
-    if steps < LEAST_ROUNDS:  # left out of the race: too few for an interval
-        return f"{ratio.median:.2f} ({steps} steps)"
+def _text(kernel: KernelTime, chosen: KernelTime) -> str:
+    ratio, steps = _ratio(kernel, chosen), len(kernel.samples)
+    if steps < len(chosen.samples):  # left out of the race: too few for an interval
+        return f"{ratio.median:.2f} ({steps} step{'s' * (steps > 1)})"
     return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
