@@ -44,6 +44,7 @@ from synthbench.record import KernelChoice, Measurements, Parity, Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import (
+    CHOOSE,
     OFFERS,
     Made,
     Race,
@@ -341,6 +342,24 @@ def test_what_time_allowed_comes_first_and_only_what_was_timed_is_kept(
     assert "not timed for 3 shapes" in note  # R at 8, and light_conv
 
 
+def test_a_race_that_the_end_of_the_time_ends_did_not_fail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Late(FakeHost):
+        ended = False
+
+        def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
+            if target == CHOOSE and request["cell"]["variant"] == "R":
+                self.ended = True
+                raise SynthbenchError("timeout")
+            return super().call(target, request, seconds)
+
+    host = Late()
+    monkeypatch.setattr(Race, "left", property(lambda race: 60.0 * (not host.ended)))
+    _, (note,) = races(host)
+    assert "not timed for 4 shapes" in note  # of R and light_conv
+
+
 @pytest.mark.parametrize("length", [4, 16])
 def test_a_choice_in_this_process(length: int) -> None:
     asked = raced_cell(cell(seq_len=length, max_len=length)).model_dump(mode="json")
@@ -348,7 +367,7 @@ def test_a_choice_in_this_process(length: int) -> None:
     assert found.choice is not None and found.is_own and found.problem == ""
     assert len(found.choice.kernels) >= 2 and found.choice.failed == {}
     rounds = max(len(timed.samples) for timed in found.choice.kernels)
-    assert rounds == len(found.choice.kernels[0].samples) == 3
+    assert rounds == len(found.choice.kernels[0].samples) >= 2
     nothing = choose_kernel(asked, 1000, seconds=0.0)
     assert nothing.choice is None
     assert re.match(

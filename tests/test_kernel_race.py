@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from synthbench.analysis.kernel_race import (
     DECIDED_AFTER,
+    DECIDED_LATE_AFTER,
     HOPELESS,
     LEAST_GAIN,
     LEAST_ROUNDS,
@@ -75,7 +76,7 @@ def test_where_the_time_has_passed_a_kernel_is_left_out_after_one_step() -> None
     steps = clockwork({"first": 1.0, "slow": HOPELESS + 0.01, "fast": 0.9})
     samples = race(["first", "slow", "fast"], steps, 0.0, never)
     assert {name: len(found) for name, found in samples.items()} == {
-        "first": LEAST_ROUNDS, "slow": 1, "fast": LEAST_ROUNDS,
+        "first": DECIDED_LATE_AFTER, "slow": 1, "fast": DECIDED_LATE_AFTER,
     }  # fmt: skip
     assert winner(samples) == "fast"
 
@@ -98,7 +99,10 @@ def test_a_race_ends_when_it_is_decided_or_its_time_has_passed() -> None:
     assert {len(found) for found in samples.values()} == {10}
     assert {len(found) for found in race(["a", "b"], timed, 1.0, never).values()} == {MOST_ROUNDS}
     calm = clockwork({"a": 1.0, "b": 1.0})
-    assert {len(found) for found in race(["a", "b"], calm, 0.0, never).values()} == {LEAST_ROUNDS}
+    late = race(["a", "b"], calm, 0.0, never)
+    assert {len(found) for found in late.values()} == {DECIDED_LATE_AFTER}
+    late = race(["a", "b"], timed, 0.0, never)  # without a decision
+    assert {len(found) for found in late.values()} == {LEAST_ROUNDS}
     assert {len(found) for found in race(["a", "b"], calm, 1.0, never).values()} == {DECIDED_AFTER}
 
 

@@ -8,8 +8,11 @@ from typing import TypeVar
 from synthbench.analysis.intervals import Interval, ratio_interval
 
 HOPELESS = 1.5  # a kernel that takes this many times as long as the fastest is left out
-LEAST_ROUNDS = 3  # of one step per kernel: fewer give no interval to decide by
-DECIDED_AFTER = 5  # rounds: a race that leaves no question may end
+# Rounds of one step per kernel. A race that leaves no question may end after some, where the time
+# has passed already after two.
+LEAST_ROUNDS = 3
+DECIDED_AFTER = 5
+DECIDED_LATE_AFTER = 2
 MOST_ROUNDS = 28
 # A kernel must save this share of the time: less is not worth another program, and two races on one
 # machine would choose differently.
@@ -29,7 +32,7 @@ def race(
 
     `timed` does one step of a kernel and returns its seconds. The rounds end when they decide, or
     when `seconds` have passed since the call and there were LEAST_ROUNDS. Kernels that cannot win
-    are left out after three steps, or after one where the time has passed.
+    are left out after so many steps, or after one where the time has passed.
     """
     begin = clock()
     samples: dict[K, list[float]] = {name: [] for name in names}
@@ -43,7 +46,8 @@ def race(
             left = [n for n in left if n == names[0] or min(samples[n]) <= HOPELESS * fastest]
         if number >= LEAST_ROUNDS and (is_over or len(left) == 1):
             break
-        if number >= DECIDED_AFTER and is_decided(samples):
+        enough = DECIDED_LATE_AFTER if is_over else DECIDED_AFTER
+        if number >= enough and is_decided(samples):
             break
     return samples
 
@@ -79,5 +83,5 @@ def winner(samples: Mapping[K, Sequence[float]]) -> K:
 
 def in_race(samples: Mapping[K, Sequence[float]]) -> dict[K, Sequence[float]]:
     """The samples of the kernels that were in the race to its end, as the first one is."""
-    rounds = max(LEAST_ROUNDS, len(next(iter(samples.values()))))
+    rounds = max(DECIDED_LATE_AFTER, len(next(iter(samples.values()))))
     return {name: found for name, found in samples.items() if len(found) >= rounds}

@@ -51,10 +51,14 @@ class Series:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        """Its place in an order that does not depend on the suite: well-known mixers first."""
+        """Its place in an order that does not depend on the suite.
+
+        Where most kernels are, most can be gained; then well-known mixers come first.
+        """
         variant = self.cells[0].variant
         place = SHOWCASE.index(variant) if variant in SHOWCASE else len(SHOWCASE)
-        return place, variant, self.cells[0].id
+        most = max(len(offer.kernels) for offer in self.offers)
+        return -most, place, variant, self.cells[0].id
 
 
 @dataclass
@@ -77,19 +81,19 @@ class Race:
     def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
 
-        Both ends of the lengths of every mixer come first. What is left when the seconds have
-        passed, and what cannot be timed, is reported to the observer: those cells use the kernel
-        of the nearest length, or the one that needs no measurement.
+        Mixers with most kernels come first. What is left when the seconds have passed, and what
+        cannot be timed, is reported to the observer: those cells use the kernel of the nearest
+        length, or the one that needs no measurement.
         """
         groups = [
             (members, Search(members[0].cells, members[0].offers))
             for members in groups_of(self.series(cells, decided), self.each)
         ]
-        while self.left > 0 and any(search.wanted for _, search in groups):
-            for members, search in groups:
-                for place in search.wanted:
-                    if self.left > 0 and self._time(search, place):
-                        yield Made(shared(members, [search.found[place]]), search.is_own)
+        for members, search in groups:
+            while self.left > 0 and search.wanted:
+                place = search.wanted[0]
+                if self._time(search, place):
+                    yield Made(shared(members, [search.found[place]]), search.is_own)
         for members, search in groups:
             rest = [*search.between(), *search.nearest()]
             if rest:
@@ -108,6 +112,8 @@ class Race:
         self.observer.stage(f"choosing kernels: {describe(cell)} ({self.left:.0f} s left)")
         request = {"cell": cell.model_dump(mode="json"), "memory_bytes": self.memory_bytes}
         timed: Timed | None = self._call(cell, CHOOSE, request)
+        if timed is None and self.left <= 0:
+            return False  # it was not tried to the end
         if timed is None or timed.choice is None:
             is_long = timed is not None and timed.is_long
             (search.long if is_long else search.failed).add(place)
@@ -157,7 +163,7 @@ class Race:
         try:
             return self.hosts[cell.framework].call(target, request, seconds)
         except SynthbenchError as error:
-            if not quietly:
+            if not quietly and self.left > 0:
                 self.observer.note(f"no kernel chosen for {describe(cell)}: {error}")
             return None
 
