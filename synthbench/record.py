@@ -49,6 +49,17 @@ class Timing(BaseModel):
     keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 
+class DeviceState(BaseModel):
+    """What a device reports while it works; None where it does not."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    sm_megahertz: Count | None = None
+    memory_megahertz: Count | None = None
+    watts: Share | None = None
+    celsius: int | None = None
+
+
 class Throughput(BaseModel):
     """A step with a full queue: only the last of `steps` is waited for."""
 
@@ -59,6 +70,7 @@ class Throughput(BaseModel):
     device_seconds: Seconds | None = None  # of a step on the device itself; None: not known
     joules: Seconds | None = None  # per step; None: no counter
     energy_source: str = ""  # what counted it
+    state: DeviceState | None = None  # read while the queue was full
 
 
 class Flops(BaseModel):

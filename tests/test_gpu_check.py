@@ -18,6 +18,13 @@ from benchmarks.gpu_check.summary import summary
 CPU = Settings("cpu", small=True)
 
 
+def test_the_page_lists_every_step() -> None:
+    page = (Path(__file__).resolve().parents[1] / "docs" / "gpu.md").read_text()
+    table = page.partition("## What only a GPU can show")[2]
+    listed = [line.split("`")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert listed == list(steps.STEPS)
+
+
 def test_a_finding_is_a_line() -> None:
     one = Finding("cells", "torch V", RAN, correct=False, figure="1 ms", seconds=1.25)
     assert one.line() == (

@@ -11,8 +11,8 @@ import pytest
 
 from synthbench.measure import throughput as measuring
 from synthbench.measure.energy import NvmlCounter, RaplCounter, energy_counter
-from synthbench.measure.throughput import launch_bound, measure_throughput, run_queued
-from synthbench.record import Record, Throughput
+from synthbench.measure.throughput import Queued, measure_throughput, run_queued
+from synthbench.record import DeviceState, Record, Throughput
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import make_tables
 from tests.test_gpu import FakeNvml
@@ -52,26 +52,31 @@ class Device:
     def joules(self) -> float | None:
         return self.energy
 
+    def state(self) -> DeviceState | None:
+        working = self.free_at > self.now
+        return DeviceState(sm_megahertz=1980 if working else 345, watts=40.0 * working)
+
 
 def test_with_a_full_queue_the_device_does_not_wait_for_python() -> None:
     device = Device(0.004)
-    seconds, joules = run_queued(device, device.wait, 100, device, device.clock)
+    seconds, joules, state = run_queued(device, device.wait, 100, device, device.clock)
     assert seconds == pytest.approx((0.001 + 100 * 0.004) / 100)
     assert joules == pytest.approx(40 * 0.004)
     assert (device.steps, device.waits) == (100, 1)
+    assert state == DeviceState(sm_megahertz=1980, watts=40)  # while it works
     slow = Device(0.0004)  # Python is what takes the time
-    seconds, joules = run_queued(slow, slow.wait, 100, None, slow.clock)
+    seconds, joules, state = run_queued(slow, slow.wait, 100, None, slow.clock)
     assert seconds == pytest.approx(0.001, rel=0.01)
-    assert joules is None
+    assert joules is None and state is None
 
 
 def test_a_counter_that_goes_backwards_or_silent_gives_no_negative_energy() -> None:
     readings: Any = iter([5.0, 3.0])
-    counter: Any = SimpleNamespace(joules=lambda: next(readings), source="")
+    counter: Any = SimpleNamespace(joules=lambda: next(readings), state=lambda: None)
     device = Device(0.01)
-    assert run_queued(device, device.wait, 2, counter, device.clock)[1] == 0
+    assert run_queued(device, device.wait, 2, counter, device.clock).joules == 0
     readings = iter([5.0, None])
-    assert run_queued(device, device.wait, 2, counter, device.clock)[1] is None
+    assert run_queued(device, device.wait, 2, counter, device.clock).joules is None
 
 
 @pytest.mark.parametrize(
@@ -82,9 +87,9 @@ def test_half_a_second_of_steps_are_queued(
 ) -> None:
     asked: list[int] = []
 
-    def queued(step: Any, wait: Any, steps: int, counter: Any) -> tuple[float, float | None]:
+    def queued(step: Any, wait: Any, steps: int, counter: Any) -> Queued:
         asked.append(steps)
-        return 0.25, None
+        return Queued(0.25, None, None)
 
     monkeypatch.setattr(measuring, "run_queued", queued)
     device: Any = Device(0.01, on_device=0.002)
@@ -103,18 +108,6 @@ def test_on_a_cpu_without_a_counter_nothing_is_queued(
     assert device.steps == 0
 
 
-@pytest.mark.parametrize(
-    ("on_device", "median", "said"),
-    [(0.0069, 0.01, True), (0.0071, 0.01, False), (None, 0.01, False), (0.001, 0.0, False)],
-)
-def test_a_launch_bound_step_is_marked(on_device: float | None, median: float, said: bool) -> None:
-    found = launch_bound(Throughput(steps=3, seconds=0.01, device_seconds=on_device), median)
-    assert bool(found) is said
-    if said:
-        assert found == ["launch-bound: the device works for 69% of a step and waits for Python"]
-    assert launch_bound(None, median) == []
-
-
 def test_nvml_counts_millijoules(monkeypatch: pytest.MonkeyPatch) -> None:
     nvml = FakeNvml()
     assert NvmlCounter(nvml, "device 0").joules() is None  # an older GPU
@@ -122,6 +115,12 @@ def test_nvml_counts_millijoules(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, answer in counted.items():
         monkeypatch.setattr(nvml, name, answer, raising=False)
     assert NvmlCounter(nvml, "device 0").joules() == 1234.5
+    asked = {"nvmlDeviceGetPowerUsage": lambda handle: 312_500}
+    for name, answer in asked.items():
+        monkeypatch.setattr(nvml, name, answer, raising=False)
+    assert NvmlCounter(nvml, "device 0").state() == DeviceState(
+        sm_megahertz=1000, memory_megahertz=2000, watts=312.5
+    )
     monkeypatch.setitem(sys.modules, "pynvml", nvml)
     monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
@@ -162,17 +161,24 @@ def made(*found: Throughput | None) -> dict[str, Table]:
 
 def test_the_table_names_what_it_shows() -> None:
     full = Throughput(
-        steps=50, seconds=0.008, device_seconds=0.007, joules=2.5, energy_source="NVML"
-    )
+        steps=50, seconds=0.008, device_seconds=0.0071, joules=2.5, energy_source="NVML",
+        state=DeviceState(sm_megahertz=1980, watts=312.5),
+    )  # fmt: skip
     table = made(full, None)["throughput"]
     assert [column.name for column in table.columns] == [
-        "framework", "mode", "variant", "length", "steady", "queued", "on device", "J/step",
+        "framework", "mode", "variant", "length", "steady", "queued", "on device", "busy %",
+        "J/step", "W", "MHz", "bound by",
     ]  # fmt: skip
-    shown = {name: value(table, name, variant="V") for name in ("steady", "queued", "on device")}
-    assert shown == pytest.approx({"steady": 10, "queued": 8, "on device": 7})
-    assert value(table, "J/step", variant="V") == 2.5
+    names = ("steady", "queued", "on device", "busy %", "J/step", "W", "MHz", "bound by")
+    assert [value(table, name, variant="V") for name in names] == [
+        pytest.approx(10), pytest.approx(8), pytest.approx(7.1), pytest.approx(71), 2.5, 312.5,
+        1980, "device",
+    ]  # fmt: skip
     assert value(table, "queued", variant="R") == "not measured"
+    assert value(table, "bound by", variant="R") == ""
     assert "joules per queued step (NVML)" in table.note
+    launches = made(Throughput(steps=50, seconds=0.008, device_seconds=0.0069), None)
+    assert value(launches["throughput"], "bound by", variant="V") == "launches"
     without = made(Throughput(steps=50, seconds=0.008), None)["throughput"]
     assert [column.name for column in without.columns][4:] == ["steady", "queued"]
     assert "J/step" not in without.note and "on device" not in without.note

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from benchmarks.gpu_check import (
     ceilings,
+    graphs,
     jax_attention,
     machine,
     parity,
@@ -28,8 +29,9 @@ STEPS = {
     "torch_attention": Timed(torch_attention.run, 60),
     "jax_attention": Timed(jax_attention.run, 60),
     "torch_parity": Timed(parity.run_torch, 90),
-    "jax_parity": Timed(parity.run_jax, 180),
+    "jax_parity": Timed(parity.run_jax, 170),
     "ceilings": Timed(ceilings.run, 60),
+    "graphs": Timed(graphs.run, 30),
     "cells": Timed(runs.cells, 150),
     "memory": Timed(runs.memory, 120),
     "ends": Timed(runs.ends, 90),

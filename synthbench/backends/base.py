@@ -25,7 +25,7 @@ class Setting:
     dtype: str = "float32"  # float32, bfloat16, float64
     device: str = "cpu"  # cpu, cuda, cuda:N
     form: str = "auto"  # auto, fused, reference
-    compile: str = "compiled"  # eager, compiled
+    compile: str = "compiled"  # eager, compiled, cuda_graph
     quick: bool = False  # XLA compiles in less time, to slower code: for a check, not for timing
 
 

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-from synthbench.measure.gpu import handle_of, open_nvml
+from synthbench.measure.gpu import handle_of, open_nvml, read_state
+from synthbench.record import DeviceState
 
 RAPL = Path("/sys/class/powercap")
 
@@ -19,6 +20,9 @@ class EnergyCounter(Protocol):
 
     def joules(self) -> float | None:
         """Joules since some fixed moment; None if the counter cannot be read now."""
+
+    def state(self) -> DeviceState | None:
+        """What the device reports of itself at this moment; None if it reports nothing."""
 
 
 class NvmlCounter:
@@ -35,6 +39,10 @@ class NvmlCounter:
             return float(self.nvml.nvmlDeviceGetTotalEnergyConsumption(self.handle)) / 1e3
         except self.nvml.NVMLError:
             return None
+
+    def state(self) -> DeviceState | None:
+        """Clock rates, power and temperature."""
+        return read_state(self.nvml, self.handle)
 
 
 class RaplCounter:
@@ -63,6 +71,10 @@ class RaplCounter:
             self._before[folder] = now
             total += now
         return (total + self._wrapped) / 1e6
+
+    def state(self) -> DeviceState | None:
+        """None: a processor's clock rate differs between its cores."""
+        return None
 
 
 @contextlib.contextmanager

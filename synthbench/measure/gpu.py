@@ -6,9 +6,11 @@ import contextlib
 import importlib
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+from synthbench.record import DeviceState
 
 SLOWED_SHARE = 0.05  # of the time; a longer reduction of the clock rate is a warning
 
@@ -46,6 +48,17 @@ def read_gpu(nvml: Any, handle: Any) -> GpuReading:
         running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
         processes = frozenset(int(process.pid) for process in running)
     return GpuReading(time.perf_counter(), slowed, reasons, processes)
+
+
+def read_state(nvml: Any, handle: Any) -> DeviceState:
+    """The clock rates, power and temperature of a device at this moment."""
+    queries: dict[str, Callable[[], float]] = {
+        "sm_megahertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM),
+        "memory_megahertz": lambda: nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM),
+        "watts": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+        "celsius": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+    }
+    return DeviceState.model_validate(_answers(nvml, queries))
 
 
 def judge_gpu(before: GpuReading, after: GpuReading, own_pid: int) -> list[str]:
@@ -164,7 +177,7 @@ def nvidia_devices() -> list[dict[str, Any]]:
 
 
 def _describe(nvml: Any, handle: Any) -> dict[str, Any]:
-    queries = {
+    queries: dict[str, Callable[[], Any]] = {
         "name": lambda: nvml.nvmlDeviceGetName(handle),
         "memory_bytes": lambda: nvml.nvmlDeviceGetMemoryInfo(handle).total,
         "driver": nvml.nvmlSystemGetDriverVersion,
@@ -176,10 +189,14 @@ def _describe(nvml: Any, handle: Any) -> dict[str, Any]:
         "power_limit_watts": lambda: nvml.nvmlDeviceGetEnforcedPowerLimit(handle) / 1000,
         "persistence": lambda: bool(nvml.nvmlDeviceGetPersistenceMode(handle)),
     }
-    described: dict[str, Any] = {}
+    return _answers(nvml, queries)
+
+
+def _answers(nvml: Any, queries: Mapping[str, Callable[[], Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
     for name, query in queries.items():
         try:
-            described[name] = query()
+            found[name] = query()
         except nvml.NVMLError:  # not every device reports everything
-            described[name] = None
-    return described
+            found[name] = None
+    return found

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from synthbench.backends.base import Step
 from synthbench.measure.energy import EnergyCounter, energy_counter
-from synthbench.record import Throughput
+from synthbench.record import DeviceState, Throughput
 
 SECONDS = 0.5  # of steps; counters of energy are updated every 20 to 100 ms
 MOST_STEPS = 2000
 FEWEST_STEPS = 3
 DEVICE_STEPS = 5  # whose time on the device is read
 AHEAD = 1.5  # times the median step: long enough for Python to queue a whole step
-LAUNCH_BOUND = 0.7  # a device that works for less of a step than this share waits for Python
 
 
 def measure_throughput(step: Step, device: str, median: float) -> Throughput | None:
@@ -31,17 +30,26 @@ def measure_throughput(step: Step, device: str, median: float) -> Throughput | N
         if device == "cpu" and counter is None:
             return None
         steps = max(FEWEST_STEPS, min(MOST_STEPS, round(SECONDS / max(median, 1e-9))))
-        seconds, joules = run_queued(step, step.wait, steps, counter)
+        queued = run_queued(step, step.wait, steps, counter)
     times = DEVICE_STEPS if device != "cpu" else 0
     on_device = [step.device_seconds(AHEAD * median) for _ in range(times)]
     known = sorted(s for s in on_device if s is not None)
     return Throughput(
         steps=steps,
-        seconds=seconds,
+        seconds=queued.seconds,
         device_seconds=known[len(known) // 2] if known else None,
-        joules=joules,
-        energy_source="" if counter is None or joules is None else counter.source,
+        joules=queued.joules,
+        energy_source="" if counter is None or queued.joules is None else counter.source,
+        state=queued.state,
     )
+
+
+class Queued(NamedTuple):
+    """What a step took with a full queue."""
+
+    seconds: float
+    joules: float | None  # None: no counter
+    state: DeviceState | None  # of the device while the queue was full
 
 
 def run_queued(
@@ -50,25 +58,16 @@ def run_queued(
     steps: int,
     counter: EnergyCounter | None = None,
     clock: Callable[[], float] = time.perf_counter,
-) -> tuple[float, float | None]:
+) -> Queued:
     """Seconds and joules per step, of `steps` steps of which only the last is waited for."""
     before = None if counter is None else counter.joules()
     begin = clock()
     produced = None
     for _ in range(steps):
         produced = step()
+    state = None if counter is None else counter.state()
     wait(produced)
     seconds = clock() - begin
     after = None if counter is None else counter.joules()
     used = None if before is None or after is None else max(0.0, after - before) / steps
-    return seconds / steps, used
-
-
-def launch_bound(throughput: Throughput | None, median: float) -> list[str]:
-    """A warning where the device works for a small part of a step only."""
-    if throughput is None or throughput.device_seconds is None or not median > 0:
-        return []
-    share = throughput.device_seconds / median
-    if share >= LAUNCH_BOUND:
-        return []
-    return [f"launch-bound: the device works for {share:.0%} of a step and waits for Python"]
+    return Queued(seconds / steps, used, state)

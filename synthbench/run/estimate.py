@@ -26,10 +26,12 @@ LIMITS = ("min_samples", "min_seconds", "max_seconds", "precision", "timeout_sec
 
 # Seconds of a cell beside its steady state, least and most: to start a process, check, build,
 # compile and make the first step. As the committed runs took on two cores, stacks up to T5 base;
-# torch.compile by rule of thumb.
+# torch.compile and CUDA graphs by rule of thumb.
 OVERHEAD_SECONDS = {
     ("torch", "eager", "mixer"): (0.2, 6.0),
     ("torch", "eager", "stack"): (0.2, 14.0),
+    ("torch", "cuda_graph", "mixer"): (0.3, 8.0),
+    ("torch", "cuda_graph", "stack"): (0.3, 16.0),
     ("torch", "compiled", "mixer"): (5.0, 30.0),
     ("torch", "compiled", "stack"): (5.0, 90.0),
     ("jax", "compiled", "mixer"): (0.4, 5.0),

@@ -18,7 +18,7 @@ Framework = Literal["torch", "jax"]
 Mode = Literal["forward", "train"]
 DType = Literal["float32", "bfloat16", "float16", "float64"]
 Form = Literal["auto", "fused", "reference"]
-Compile = Literal["eager", "compiled"]
+Compile = Literal["eager", "compiled", "cuda_graph"]
 
 INTEGERS_BELOW = 2**63  # tables hold integers in 64 bits
 Integer = Annotated[int, Field(ge=-INTEGERS_BELOW, lt=INTEGERS_BELOW)]

@@ -185,6 +185,11 @@ def why_impossible(cell: Cell, check: Callable[[Cell], None]) -> str | None:
     """The reason why a cell cannot exist; None where it can. `check` is that of its task."""
     if cell.framework == "jax" and cell.compile == "eager":
         return "jax is always compiled here: its eager mode dispatches each operation on its own"
+    if cell.compile == "cuda_graph":
+        if cell.framework == "jax":
+            return "XLA makes CUDA graphs by itself; use compile: compiled for jax"
+        if device_kind(cell.device) != "cuda":
+            return "CUDA graphs need a CUDA device; use compile: eager or compiled"
     if cell.dtype == "float16" and device_kind(cell.device) == "cpu":
         return "float16 is measured on CUDA only: processors compute it in float32; use bfloat16"
     try:

@@ -79,7 +79,7 @@ class CellAxes(Section):
     compile: Annotated[tuple[Compile, ...], Field(min_length=1)] | None = Field(
         default=None,
         description="How a step runs; null: `eager` in torch, `compiled` in jax, which is always "
-        "compiled.",
+        "compiled. `cuda_graph`: all kernels of an eager step in torch, started without Python.",
         examples=[["eager", "compiled"]],
     )
 

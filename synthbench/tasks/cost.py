@@ -27,7 +27,7 @@ from synthbench.measure.plausibility import (
     require_plausible,
 )
 from synthbench.measure.repetition import affordable_steps, require_same, require_same_losses
-from synthbench.measure.throughput import launch_bound, measure_throughput
+from synthbench.measure.throughput import measure_throughput
 from synthbench.measure.timing import (
     SteadyState,
     clock_of,
@@ -139,7 +139,6 @@ class Cost(Task):
         context.stage("filling the queue")
         median = float(np.median(steady.samples))
         measured.throughput = measure_throughput(step, cell.device, median)
-        measured.warnings += launch_bound(measured.throughput, median)
         if cell.mode == "train":
             context.stage("repeating the first steps")
             repeat_first_steps(context, step, draw_seconds)

@@ -41,6 +41,12 @@ def steps_per_second(row: Mapping[str, Any]) -> float | None:
     return 1 / median if median else None
 
 
+def device_share(row: Mapping[str, Any]) -> float | None:
+    """The share of a step that is waited for in which the device works; the rest is Python's."""
+    on_device, median = row["device_seconds"], row["median_seconds"]
+    return on_device / median if on_device is not None and median else None
+
+
 def half_width_percent(row: Mapping[str, Any]) -> float | None:
     """Half of the interval's width in percent of the median."""
     median = row["median_seconds"]
@@ -74,6 +80,13 @@ COST_METRICS: dict[str, Metric] = {
         "on device", "ms", "lower", significant, 1e3, of=measured("throughput", "device_seconds"),
         pool="median",
     ),
+    "device_share": Metric(
+        "busy %", "%", "higher", percent, 100, of_row=device_share
+    ),
+    "sm_megahertz": Metric(
+        "MHz", "MHz", of=measured("throughput", "state", "sm_megahertz"), pool="median"
+    ),
+    "watts": Metric("W", "W", "lower", of=measured("throughput", "state", "watts"), pool="median"),
     "joules": Metric(
         "J/step", "J", "lower", significant, of=measured("throughput", "joules"), pool="median"
     ),

@@ -50,9 +50,9 @@ class JaxStep:
         reference: Callable[[], nnx.Module] | None = None,
         expected: Expected | None = None,
     ) -> None:
-        if setting.compile == "eager":
+        if setting.compile != "compiled":
             raise UnsupportedError(
-                "jax runs op by op only for debugging; use compile: compiled for its cells"
+                f"jax has no {setting.compile} steps here; use compile: compiled for its cells"
             )
         self.form = form
         self.train = mode == "train"

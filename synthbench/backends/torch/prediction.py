@@ -71,6 +71,8 @@ def empty_step(
     model: Model, setting: Setting, mode: str, batch: Batch, device: torch.device
 ) -> TorchStep:
     """A step whose tensors, including Adam's state, have shapes but no values."""
+    if setting.compile == "cuda_graph":  # needs a device; its kernels are those of an eager step
+        setting = replace(setting, compile="eager")
     dtype = DTYPES[setting.dtype]
     module = build_model(model, setting.form, dtype=dtype, device=device)
     form = form_of(model.mixer, setting.form)

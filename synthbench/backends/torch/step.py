@@ -20,6 +20,7 @@ from synthbench.backends.base import (
     sample_indices,
 )
 from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch.cuda_graph import Captured, capture
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import Bare, Block, cross_entropy
@@ -56,12 +57,14 @@ class TorchStep:
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
         self.device = torch.device(setting.device)
         self.compiled = setting.compile == "compiled"
+        self.graphed = setting.compile == "cuda_graph"
+        self._captured: Captured | None = None
         self.function: Callable[..., Tensor] = module
         trained = list(module.parameters())
         self.parameter_count = sum(p.numel() for p in trained)
         self.constant_count = sum(b.numel() for b in module.buffers())
         self.parameter_bytes = total_bytes([*trained, *module.buffers()])
-        self.optimizer = adam(trained) if self.train and trained else None
+        self.optimizer = adam(trained, self.graphed) if self.train and trained else None
         self._losses: list[Tensor] = []
         self.expected = expected
         self.unchecked = expected is not None
@@ -93,7 +96,11 @@ class TorchStep:
         return cached_bytes([*self.module.parameters(), *self.module.buffers()])
 
     def compile(self) -> None:
-        """Compile by one call if the setting is compiled; an eager step does nothing."""
+        """Compile by one call, or capture a CUDA graph; an eager step does nothing."""
+        if self.graphed:
+            start = {name: to_numpy(value).copy() for name, value in self.named_values().items()}
+            self._captured = capture(self.run, self.device)
+            self.restart(start.__getitem__)  # capturing has trained it
         if self.compiled:
             if self.unchecked:  # eagerly, on one example: the compiler removes what a check needs
                 mask = None if self.padding_mask is None else self.padding_mask[:1]
@@ -105,9 +112,18 @@ class TorchStep:
 
     def __call__(self) -> Tensor:
         """Outputs of a forward step, the loss of a train step."""
+        if self.graphed and self._captured is None:
+            self.compile()
+        produced = self.run() if self._captured is None else self._captured.replay()
+        if self.train and len(self._losses) < FIRST_LOSSES:
+            self._losses.append(produced.clone())
+        return produced
+
+    def run(self) -> Tensor:
+        """A step without a CUDA graph."""
         if self.unchecked:
             with self._checking_mixers():
-                return self()
+                return self.run()
         if not self.train:
             with torch.no_grad():
                 outputs: Tensor = self.function(self.inputs, self.padding_mask)
@@ -119,8 +135,6 @@ class TorchStep:
         if self.optimizer is not None:
             loss.backward()
             self.optimizer.step()
-        if len(self._losses) < FIRST_LOSSES:
-            self._losses.append(loss.detach())
         return loss.detach()
 
     @contextmanager
@@ -160,13 +174,14 @@ class TorchStep:
         return to_numpy(produced.detach().reshape(-1)[indices])
 
     def restart(self, start: Callable[[str], Array]) -> None:
-        """Give every parameter its start value and the optimizer its first state."""
+        """Give every parameter its start value and the optimizer its first state, in place."""
         with torch.no_grad():
             for name, tensor in self.named_values().items():
                 tensor.copy_(from_array(start(name)))
         if self.optimizer is not None:
-            self.module.zero_grad(set_to_none=True)
-            self.optimizer = adam(list(self.module.parameters()))
+            for state in self.optimizer.state.values():
+                for value in state.values():
+                    value.zero_()
 
     def wait(self, produced: object) -> None:
         """Block until the device has finished."""
@@ -184,21 +199,21 @@ class TorchStep:
         """
         step = self if self.reference is None else self.reference()
         if self.train:
-            return flops.trace_step(step)
+            return flops.trace_step(step.run)
         try:
             return flops.trace_forward(step.module, (step.inputs, step.padding_mask))
         except TypeError:
             if step is self:
                 raise
-            return flops.trace_step(step)  # PyTorch cannot trace convolutions on "meta"
+            return flops.trace_step(step.run)  # PyTorch cannot trace convolutions on "meta"
 
     def compiler_flops(self) -> float | None:
         """None: PyTorch's compiler has no count."""
         return None
 
     def memory_plan(self) -> MemoryPlan | None:
-        """The storages of one eager step; None if compiled."""
-        if self.compiled:
+        """The storages of one eager step; None if compiled or captured."""
+        if self.compiled or self.graphed:
             return None
         resident = self.parameter_bytes + self.optimizer_bytes + self.batch_bytes
         return memory.plan(self, resident_bytes=resident + self.cached_bytes)
@@ -222,7 +237,11 @@ class TorchStep:
             end.synchronize()
             return float(begin.elapsed_time(end)) / 1e3
 
-    device_peak_method = "peak of PyTorch's CUDA allocator during one step"
+    @property
+    def device_peak_method(self) -> str:
+        """How `device_peak_bytes` is measured."""
+        when = "while the step was captured" if self.graphed else "during one step"
+        return f"peak of PyTorch's CUDA allocator {when}"
 
     def reset_device_peak(self) -> None:
         """Reset the peak of the CUDA allocator."""
@@ -230,7 +249,9 @@ class TorchStep:
             torch.cuda.reset_peak_memory_stats(self.device)
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the CUDA allocator since the reset; None on a CPU."""
+        """Peak of the CUDA allocator since the reset, or while capturing; None on a CPU."""
+        if self._captured is not None:
+            return self._captured.peak_bytes
         if self.device.type != "cuda":
             return None
         return torch.cuda.max_memory_allocated(self.device)
@@ -252,15 +273,16 @@ def is_finite(values: Tensor) -> bool:
     return bool(torch.isfinite(low) & torch.isfinite(high))
 
 
-def adam(parameters: list[nn.Parameter]) -> torch.optim.Adam:
-    """The optimizer of a train step.
+def adam(parameters: list[nn.Parameter], capturable: bool = False) -> torch.optim.Adam:
+    """The optimizer of a train step; `capturable` in a CUDA graph.
 
     `fused` is PyTorch's fastest eager Adam: one kernel per parameter, like XLA with optax.adam.
     """
     betas = (ADAM.b1, ADAM.b2)
     return torch.optim.Adam(
-        parameters, lr=ADAM.learning_rate, betas=betas, eps=ADAM.epsilon, fused=True
-    )
+        parameters, lr=ADAM.learning_rate, betas=betas, eps=ADAM.epsilon, fused=True,
+        capturable=capturable,
+    )  # fmt: skip
 
 
 def compiled(module: nn.Module) -> Callable[..., Tensor]:

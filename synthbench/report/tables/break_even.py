@@ -28,7 +28,7 @@ def break_even(grid: Grid, key: Key) -> Value:
         return grid.missing(key) or NO_EAGER
     if row["compile"] == "eager":
         return EAGER
-    eager = key._replace(setting=key.setting.replace("compile=compiled", "compile=eager"))
+    eager = key._replace(setting=key.setting.replace(f"compile={row['compile']}", "compile=eager"))
     if grid.cell(eager) is None or grid.missing(eager):
         return NO_EAGER
     names = (*ONCE, "median_seconds")

@@ -7,7 +7,11 @@ from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table, Value, metric_column
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
-SHOWN = ("median_seconds", "queued_seconds", "device_seconds", "joules")
+SHOWN = (
+    "median_seconds", "queued_seconds", "device_seconds", "device_share", "joules", "watts",
+    "sm_megahertz",
+)  # fmt: skip
+LAUNCH_BOUND = 0.7  # a device that works for less of a step than this share waits for Python
 
 
 def throughput(grid: Grid, context: Context) -> Table | None:
@@ -18,11 +22,14 @@ def throughput(grid: Grid, context: Context) -> Table | None:
     columns = key_columns(grid, "framework", "mode", "variant")
     columns += [Column("length", "exact_count", is_key=True)]
     columns += [metric_column(name) for name in shown]
+    bound = "device_share" in shown
+    columns += [Column("bound by")] * bound
     rows: list[Row] = []
     for setting, framework, mode, variant in rows_by_pair(grid):
         for length in grid.lengths(setting):
             key = Key(setting, variant, framework, mode, length)
             values: list[Value] = [grid.value(key, name) for name in shown]
+            values += [bound_by(grid.value(key, "device_share"))] * bound
             rows.append((*key_values(grid, setting, framework, mode, variant, length), *values))
     sources = sorted(set(grid.rounds["energy_source"].dropna()) - {""})
     note = (
@@ -30,8 +37,21 @@ def throughput(grid: Grid, context: Context) -> Table | None:
         "other tables. queued: only the last of many steps is waited for, as in training."
     )
     if "device_seconds" in shown:
-        note += " on device: between two events around a step that is in the queue as a whole."
+        note += (
+            " on device: between two events around a step that is in the queue as a whole. busy: "
+            "that time over the steady one; below "
+            f"{LAUNCH_BOUND:.0%} the step is launch-bound: the device waits for Python."
+        )
     if "joules" in shown:
         note += f" J/step: joules per queued step ({'; '.join(sources)})."
+    if "watts" in shown or "sm_megahertz" in shown:
+        note += " W and MHz: power and clock rate while the queue was full."
     title = "Steps alone and with a full queue, and their energy"
     return Table("throughput", title, note, context.shared, tuple(columns), rows)
+
+
+def bound_by(share: Value) -> str:
+    """What limits a step whose device works for this share of it."""
+    if isinstance(share, str):
+        return ""
+    return "launches" if share < LAUNCH_BOUND else "device"
