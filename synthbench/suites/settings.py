@@ -289,3 +289,9 @@ class Settings(Section):
         description="A ratio this close to 1, or closer, is reported as no relevant difference.",
         examples=[0.05],
     )
+    resolution: Share = Field(
+        default=0.05,
+        description="A ratio whose interval ends this close to it, or closer, needs no further "
+        "rounds: the verdict is `close` where it is none of `faster`, `slower` and `same`.",
+        examples=[0.02],
+    )
