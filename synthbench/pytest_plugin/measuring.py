@@ -60,7 +60,7 @@ class Bench:
         runner = self.runner
         assert runner is not None
         records: list[Record] = []
-        for number in range(runner.measure.rounds):
+        for number in range(runner.measure.least_rounds):
             if cell.framework not in runner.hosts:
                 raise FrameworkMissingError(runner.missing[cell.framework])
             started = now()

@@ -86,7 +86,7 @@ def _from_run(plan: Plan, run: Run, records: list[Record]) -> Estimate:
         fields = next(fields for fields in MATCHES if _place(cell, fields) in medians)
         matched[fields] += 1
         total += medians[_place(cell, fields)]
-    total *= plan.settings.measure.rounds
+    total *= plan.settings.measure.least_rounds
     exact = matched.pop(MATCHES[0], 0)
     parts = [
         f"median seconds per cell in {run.path}, begun {run.info.started[:10]}: {exact} of "
@@ -124,8 +124,8 @@ def _from_limits(plan: Plan, results: Path) -> Estimate:
         for kind in kinds
     )
     return Estimate(
-        low * measure.rounds,
-        high * measure.rounds,
+        low * measure.least_rounds,
+        high * measure.least_rounds,
         f"the suite's limits, a rough range: there is no run of {plan.suite} on "
         f"{device_kind(plan.device)} below {results}. Each cell takes min_seconds "
         f"{measure.min_seconds:g} to max_seconds {measure.max_seconds:g}, and to start, check and "

@@ -10,7 +10,7 @@ from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
 from synthbench.record import RunInfo
 from synthbench.report.data.grid import Grid, Key
-from synthbench.suites.settings import Settings
+from synthbench.suites.settings import RoundsUntil, Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
 
@@ -20,7 +20,8 @@ class Noise:
     """What two measurements of the same thing differ by, in each group of cells.
 
     `floors`: of the baseline against its A/A twin, by `group_of`. `usual`: of a framework's groups
-    without a twin. `declared`: the suite's margin, like 0.03; `resolution`: like 0.05.
+    without a twin. `declared`: the suite's margin, like 0.03; `resolution`: like 0.05. `looks`: how
+    often the run may have asked for verdicts.
     """
 
     floors: Mapping[Hashable, NoiseFloor] = field(default_factory=dict)
@@ -28,6 +29,7 @@ class Noise:
     usual: Mapping[str, NoiseFloor] = field(default_factory=dict)
     declared: float = 0.0
     resolution: float = 0.0
+    looks: int = 1
 
     def floor(self, key: Key) -> NoiseFloor | None:
         """The noise floor for a cell; None if its framework has no twin at all."""
@@ -86,7 +88,13 @@ def noise_of(grid: Grid, info: RunInfo) -> Noise:
     declared, resolution = (
         float(info.settings.get(name, fields[name].default)) for name in ("margin", "resolution")
     )
-    return Noise(floors, rounds, usual, declared, resolution)
+    return Noise(floors, rounds, usual, declared, resolution, looks_of(info))
+
+
+def looks_of(info: RunInfo) -> int:
+    """How often a run may have asked for verdicts while it added rounds."""
+    asked = info.settings.get("measure", {}).get("rounds")
+    return RoundsUntil.model_validate(asked).looks if isinstance(asked, dict) else 1
 
 
 def percentage(ratio: float) -> str:

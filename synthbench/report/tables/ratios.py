@@ -25,11 +25,7 @@ def ratios(grid: Grid, context: Context) -> Table:
         ]
         columns += [Column("verdict", group=group)]
     rows = _rows(grid, baseline)
-    found = {
-        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
-        for _, keys in rows
-        for key in keys
-    }
+    found = compare_all(grid, baseline)
     compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
     judged = dict(zip(compared, judge_all(compared, context.noise), strict=True))
     values: list[Row] = []
@@ -44,12 +40,21 @@ def ratios(grid: Grid, context: Context) -> Table:
     return Table("ratios", title, note, context.shared, tuple(columns), values)
 
 
+def compare_all(grid: Grid, baseline: str) -> dict[Key, Comparison | str]:
+    """Every cell, and the A/A twin, compared with the baseline; or why it cannot be."""
+    return {
+        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
+        for _, keys in _rows(grid, baseline)
+        for key in keys
+    }
+
+
 def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
     """The verdicts of one table, each with the margin of its cell."""
     margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
     return judge(
         list(compared.values()), margins,
-        resolution=noise.resolution, same_within=1 + noise.declared,
+        looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared,
     )  # fmt: skip
 
 
@@ -100,6 +105,11 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
             f"{several} comparisons of this table. `close`: neither, and the ratio is known to "
             f"within {percentage(1 + noise.resolution)}. `undecided (+n)`: about n more rounds "
             "would decide, if ratio and spread stay the same."
+        )
+    if noise.looks > 1:
+        parts.append(
+            f"Rounds were added until there was a verdict. Each of {noise.looks} looks has its "
+            "part of the 5%, so that this makes no false verdict more likely."
         )
     if several < len(judged):
         parts.append(
