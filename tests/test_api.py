@@ -94,7 +94,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "no framework": ({"framework": None}, r"framework None not known\. Known: jax, numpy, torch"),
     "frameworks": ({"framework": np.ones(2)}, r"framework array\(\[1\., 1\.\]\) not known"),
     "no form": ({"form": None}, r"form None not known"),
-    "no device": ({"device": None}, r"device None not known; use cpu, cuda or cuda:N"),
+    "no device": ({"device": None}, r"device None not known; use cpu, cuda, tpu, xpu or mps"),
     "another device": ({"device": "tpu"}, r"device 'tpu' not known; use cpu"),
     "a device for NumPy": ({"device": "cuda", "framework": "numpy"}, r"runs on the cpu only"),
     "no dtype": ({"dtype": None}, r"dtype None not known\. Known: bfloat16, float32, float64"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from synthbench.backends.base import (
     TracedFlops,
     sample_indices,
 )
-from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch import flops, memory, placement
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import Bare, Block, cross_entropy
@@ -54,7 +54,7 @@ class TorchStep:
         self.reference = reference
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
-        self.device = torch.device(setting.device)
+        self.device = placement.find_device(setting.device)
         self.compiled = setting.compile == "compiled"
         self.function: Callable[..., Tensor] = module
         trained = list(module.parameters())
@@ -170,8 +170,7 @@ class TorchStep:
 
     def wait(self, produced: object) -> None:
         """Block until the device has finished."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        placement.synchronize(self.device)
 
     def predict_memory(self) -> MemoryPlan | None:
         """None: PyTorch's compiler has no plan; see `predict_memory` in prediction.py."""
@@ -204,7 +203,7 @@ class TorchStep:
         return memory.plan(self, resident_bytes=resident + self.cached_bytes)
 
     def device_seconds(self, ahead: float) -> float | None:
-        """Do a step; the seconds between two CUDA events around it; None on a CPU.
+        """Do a step; the seconds between two CUDA events around it; None on other devices.
 
         The device is kept busy until all of the step is in its queue, so that it does not pause
         within it.
@@ -222,18 +221,20 @@ class TorchStep:
             end.synchronize()
             return float(begin.elapsed_time(end)) / 1e3
 
-    device_peak_method = "peak of PyTorch's CUDA allocator during one step"
+    device_peak_method = "peak of PyTorch's allocator on the device during one step"
 
     def reset_device_peak(self) -> None:
-        """Reset the peak of the CUDA allocator."""
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
+        """Reset the peak of the device's allocator."""
+        placement.reset_peak(self.device)
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the CUDA allocator since the reset; None on a CPU."""
-        if self.device.type != "cuda":
-            return None
-        return torch.cuda.max_memory_allocated(self.device)
+        """Peak of the device's allocator since the reset; None: not counted."""
+        return placement.peak_bytes(self.device)
+
+    @property
+    def missing_counters(self) -> Mapping[str, str]:
+        """Why the peak and the time on the device are None; empty on a CPU."""
+        return placement.missing_counters(self.device)
 
 
 def _check_mixer(expected: Expected, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:
