@@ -95,7 +95,7 @@ MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
     "frameworks": ({"framework": np.ones(2)}, r"framework array\(\[1\., 1\.\]\) not known"),
     "no form": ({"form": None}, r"form None not known"),
     "no device": ({"device": None}, r"device None not known; use cpu, cuda, tpu, xpu or mps"),
-    "another device": ({"device": "tpu"}, r"device 'tpu' not known; use cpu"),
+    "another device": ({"device": "npu"}, r"device 'npu' not known; use cpu"),
     "a device for NumPy": ({"device": "cuda", "framework": "numpy"}, r"runs on the cpu only"),
     "no dtype": ({"dtype": None}, r"dtype None not known\. Known: bfloat16, float32, float64"),
     "a Python type": ({"dtype": float}, r"dtype <class 'float'> not known"),

@@ -466,9 +466,7 @@ def test_devices_are_listed_and_a_missing_one_is_named(tmp_path: Path) -> None:
     assert names[0] == "cpu"
     assert resolve_device("auto", ["torch"]) == ("cuda" if len(names) > 1 else "cpu")
     assert resolve_device("cuda:3") == "cuda:3"
-    with pytest.raises(
-        SynthbenchError, match="use auto, cpu, cuda, tpu, xpu or mps"
-    ):
+    with pytest.raises(SynthbenchError, match="use auto, cpu, cuda, tpu, xpu or mps"):
         resolve_device("npu")
     absent = f"cuda:{len(names)}"
     summary = run_plan(plan("V", device=absent), tmp_path / "run")

@@ -20,7 +20,7 @@ ADVICE = {  # kind -> how PyTorch gets to see such a device
     "xpu": "install PyTorch's build for Intel GPUs "
     "(pip install torch --index-url https://download.pytorch.org/whl/xpu) and Intel's driver",
     "mps": "PyTorch has it on a Mac with Apple silicon, in its own build for macOS",
-    "tpu": "PyTorch itself has none; use the framework jax",
+    "tpu": "PyTorch itself runs on no TPU; use the framework jax",
 }
 
 
