@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from synthbench.backends.base import BACKENDS, Backend
+from synthbench.errors import SynthbenchError
 from synthbench.measure.ceiling import (
     ON_ACCELERATOR,
     ON_HOST,
@@ -20,10 +21,14 @@ from synthbench.measure.ceiling import (
     smallest_step_seconds,
 )
 from synthbench.measure.gpu import GpuMonitor
+from synthbench.report.data.frame import record_frame
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
+from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
+from synthbench.run.job import Reply
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
+from synthbench.suites.settings import Measure
 
 
 class Clock:
@@ -177,3 +182,20 @@ def test_each_ceiling_that_is_missing_is_measured_once_in_a_child(
     faster = first[0].model_copy(update={"framework": "jax", "flops_per_second": 1e15})
     assert ceiling_for(cells[0], [*first, faster]) == faster  # the device is the same
     assert ceiling_for(cells[0], []) is None
+
+
+def test_a_ceiling_that_failed_is_said_in_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise SynthbenchError("no matrix product there")
+
+    runner = CellRunner(Measure(), "cpu", [], Silent())
+    runner.hosts = {"torch": cast(Host, SimpleNamespace(call=refuse))}
+    assert not runner.measure_ceilings([cell()])
+    monkeypatch.setattr(runner, "reply_for", lambda cell: Reply("ok"))
+    found = runner.measure_cell(cell(), 0, "")
+    other = runner.measure_cell(cell(dtype="float64"), 0, "")
+    assert found is not None and other is not None
+    why = "no ceiling could be measured: no matrix product there"
+    assert found.measurements.missing == {"utilisation": why}
+    assert record_frame([found])["missing"].tolist() == [{"utilisation": why}]
+    assert other.measurements.missing == {}

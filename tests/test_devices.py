@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -205,3 +207,9 @@ def test_a_framework_says_what_it_sees_and_what_to_do(framework: str) -> None:
         assert f"it finds {', '.join(names)}; " in message
         assert "\n" not in message and len(message.rpartition("; ")[2]) > 10
     backend.require_device("cpu")
+
+
+@pytest.mark.parametrize("page", ["suites", "api", "pytest", "measuring"])
+def test_the_pages_name_every_kind(page: str) -> None:
+    text = (Path(__file__).resolve().parents[1] / "docs" / f"{page}.md").read_text()
+    assert not [kind for kind in KINDS if not re.search(rf"\b{kind}\b", text)]

@@ -237,10 +237,10 @@ def test_jax_lists_the_devices_of_each_platform(monkeypatch: pytest.MonkeyPatch)
 
 def test_jax_says_what_a_device_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     counted, silent = JaxDevice("tpu", "", {"peak_bytes_in_use": 7}), JaxDevice("METAL", "M4")
-    assert jax_placement.peak_bytes(counted) == 7  # type: ignore[arg-type]
-    assert list(jax_placement.missing_counters(counted)) == ["device_seconds"]  # type: ignore[arg-type]
-    assert jax_placement.peak_bytes(silent) is None  # type: ignore[arg-type]
-    missing = jax_placement.missing_counters(silent)  # type: ignore[arg-type]
+    assert jax_placement.peak_bytes(counted) == 7
+    assert list(jax_placement.missing_counters(counted)) == ["device_seconds"]
+    assert jax_placement.peak_bytes(silent) is None
+    missing = jax_placement.missing_counters(silent)
     assert missing["peak_bytes"] == f"jax {jax.__version__} does not count the memory of METAL"
     jax_with(monkeypatch, "METAL", METAL=[silent])
     assert [info.name for info in jax_backend.devices()] == ["cpu", "mps:0"]

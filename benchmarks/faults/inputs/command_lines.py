@@ -56,7 +56,6 @@ run --suite '[red]tiny' --device cpu
 run --suite '[/]' --device cpu
 run --suite $'a\\nb.yaml' --device cpu
 run --suite smoke --device npu
-run --suite smoke --device tpu
 run --suite smoke --device tpu:x
 run --suite smoke --device mps:-1
 run --suite smoke --device ''
