@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from synthbench.devices import ALLOWED, AUTO
 from synthbench.errors import NotationError, quote
 
 Plugin = Annotated[
@@ -20,6 +21,9 @@ Plugin = Annotated[
     ),
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the runs.")]
+DeviceOption = Annotated[
+    str, typer.Option("--device", help=f"{AUTO} (an accelerator where one is seen), {ALLOWED}.")
+]
 FrameworkOption = Annotated[
     list[str],
     typer.Option(

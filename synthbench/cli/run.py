@@ -11,6 +11,7 @@ import typer
 
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    DeviceOption,
     FrameworkOption,
     Plugin,
     Results,
@@ -21,6 +22,7 @@ from synthbench.cli.options import (
 )
 from synthbench.cli.output import complain, console, say
 from synthbench.cli.runs import newest_unfinished
+from synthbench.devices import AUTO
 from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -42,9 +44,7 @@ def run(
         str,
         typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
     ],
-    device: Annotated[
-        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

@@ -8,6 +8,7 @@ import typer
 
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    DeviceOption,
     FrameworkOption,
     Plugin,
     SeqLenOption,
@@ -16,6 +17,7 @@ from synthbench.cli.options import (
     split_list,
 )
 from synthbench.cli.output import console, say
+from synthbench.devices import AUTO
 from synthbench.errors import FrameworkMissingError, UnsupportedError
 
 
@@ -25,9 +27,7 @@ def tune(
         str,
         typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
     ] = "seq_scaling",
-    device: Annotated[
-        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
-    ] = "auto",
+    device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

@@ -73,7 +73,7 @@ class CellAxes(Section):
     )
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = Field(
         default=("float32",),
-        description="Number format of parameters and activations; `float16` only on CUDA.",
+        description="Number format of parameters and activations; `float16` only on accelerators.",
         examples=[["float32", "bfloat16"]],
     )
     form: Annotated[tuple[Form, ...], Field(min_length=1)] = Field(

@@ -9,7 +9,6 @@ from typing import ClassVar
 from synthbench.measure.environment import machine_id
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.record import Machine, Record
-from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.kernel_choices import Race, needed_choices
@@ -41,11 +40,8 @@ class LocalExecutor(Executor):
         runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
         runner.choices = [c for machine in known for c in machine.choices]
         yield runner.machine(own, environment)
-        cells, hosts = [cell for _, cell in pending], runner.hosts
-        if measure.ceiling and (
-            found := measure_ceilings(hosts, cells, runner.ceilings, work.observer)
-        ):
-            runner.ceilings += found
+        cells = [cell for _, cell in pending]
+        if measure.ceiling and runner.measure_ceilings(cells):
             yield runner.machine(own, environment)
         runner.remember_kernels(work.earlier)
         if measure.kernel_seconds:
