@@ -16,11 +16,15 @@ CALL = {"forward": "__call__"}  # how a module is called in torch, and in flax
 TORCH_ONLY_PARAMETER = "device"
 
 ONE_SIDED = {
+    "jax/mixers/cudnn.py": "PyTorch calls cuDNN's attention through a function of its own",
     "jax/loop_counts.py": "a loop is one operation of a jaxpr; in torch every iteration runs",
     "jax/placement.py": "JAX has no device by name, and traces without knowing the device",
     "torch/cpu_matmul.py": "only PyTorch has two libraries for matrix products on a CPU",
     "torch/flop_formulas.py": "for torch's own counter, which has no counterpart in JAX",
     "torch/prediction.py": "XLA plans the memory of a program when it compiles it",
+    "torch/mixers/compiled.py": "JAX compiles everything",
+    "torch/mixers/flash.py": "PyTorch's fused attention is for CPUs too",
+    "torch/mixers/flex.py": "JAX has no attention with logits of one's own",
     "torch/mixers/weight_cache.py": "a compiled JAX program cannot keep values between calls",
 }
 

@@ -6,8 +6,8 @@ versions that synthbench is tested with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -147,6 +147,28 @@ def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
 def aten_operation(name: str) -> Any | None:
     """An operation of torch.ops.aten; None if this version has none of that name."""
     return getattr(torch.ops.aten, name, None)
+
+
+@contextmanager
+def many_compilations(count: int) -> Iterator[None]:
+    """In this block, torch.compile compiles a function for up to so many kinds of inputs.
+
+    Where PyTorch has no such setting, in as many as it allows by itself.
+    """
+    try:
+        config = require_private_api("torch._dynamo.config", "compile for many shapes")
+    except UnsupportedError:
+        yield
+        return
+    before: int | None = getattr(config, "recompile_limit", None)
+    if before is None or before >= count:
+        yield
+        return
+    config.recompile_limit = count
+    try:
+        yield
+    finally:
+        config.recompile_limit = before
 
 
 def keep_device_busy(seconds: float) -> bool:
