@@ -138,6 +138,12 @@ def change_count(x: Tensor) -> int | None:
     return count
 
 
+def is_view(x: Tensor) -> bool:
+    """Whether autograd knows a tensor as a view of another; True if PyTorch does not say."""
+    check: Callable[[], bool] | None = getattr(x, "_is_view", None)
+    return True if check is None else check()
+
+
 def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
     """The tables of a module's forward hooks; those that PyTorch still has."""
     tables = (getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))

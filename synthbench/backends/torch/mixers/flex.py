@@ -1,4 +1,4 @@
-"""Attention by PyTorch's FlexAttention, compiled: one kernel per pass, which makes the logits itself.
+"""Attention by PyTorch's FlexAttention, compiled: one kernel per pass makes the logits itself.
 
 What is not a product of features is added to it inside the kernel: S[q,k] = product + table[q,k] +
 a[q, k // n] b[q, k % n]. The backward pass adds to the gradients of tables and factors atomically.
@@ -23,6 +23,7 @@ from synthbench.backends.torch.mixers.features import (
     pad_features,
 )
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
+from synthbench.backends.torch.private_api import is_view
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
 from synthbench.mixers.factorized_dense import FactorizedDense
@@ -101,9 +102,7 @@ def in_full(x: Tensor, batch: int) -> Tensor:
     return x if x.shape[0] == batch else x.expand(batch, -1, -1, -1).contiguous()
 
 
-def added_to(
-    parts: Sequence[tuple[Component, Tensor | None]], inputs: ForwardInputs
-) -> Added:
+def added_to(parts: Sequence[tuple[Component, Tensor | None]], inputs: ForwardInputs) -> Added:
     """The components without features, multiplied by their weights in the mixture.
 
     A weighted table is a tensor of its own: the gradient of the weight would else be one number per
@@ -114,12 +113,17 @@ def added_to(
         if isinstance(component, FactorizedDense):
             factors.append(factors_of(component, inputs, weight))
         elif component.name in TABLES:
-            L = inputs.x.shape[1]
-            table = inputs.p[f"{component.name}.logits"][:, :L, :L]
-            tables.append(table if weight is None else table * weight[:, None, None])
+            table, L = inputs.p[f"{component.name}.logits"], inputs.x.shape[1]
+            table = table if table.shape[-1] == L else table[:, :L, :L]
+            tables.append(own(table) if weight is None else table * weight[:, None, None])
     if "position_bias" in inputs.p:  # [1,H,L,L], of the model around the mixer
-        tables.append(inputs.p["position_bias"][0])
+        tables.append(own(inputs.p["position_bias"][0]))
     return Added(tuple(tables), tuple(factors), inputs.padding_mask)
+
+
+def own(x: Tensor) -> Tensor:
+    """X, copied if needed: PyTorch gives no gradient to what the kernel adds if it is a view."""
+    return x.clone() if x.requires_grad and is_view(x) else x
 
 
 def factors_of(
@@ -129,7 +133,7 @@ def factors_of(
     hidden_a, hidden_b = component.hidden_names
     a = factor(inputs, hidden_a, "factorized_dense.a")
     b = factor(inputs, hidden_b, "factorized_dense.b")
-    return (a if weight is None else a * weight[:, None, None]), b
+    return own(a) if weight is None else a * weight[:, None, None], own(b)
 
 
 def flex(
@@ -167,21 +171,23 @@ def flex(
 def causal_blocks(seq_len: int, device: torch.device) -> BlockMask:
     """The blocks of keys that each block of queries sees: those before it in full, its own partly.
 
-    PyTorch's own function would make a mask [L,L] first.
+    As PyTorch's own function finds them, which makes a mask [L,L] first: what an incomplete block
+    of queries sees counts as partly seen.
     """
     from torch.nn.attention.flex_attention import BlockMask
 
     n = -(-seq_len // BLOCK)
     with torch.inference_mode(False):  # it is used for gradients later
         own = torch.arange(n, dtype=torch.int32, device=device)
-        before = own.expand(1, 1, n, n).contiguous()
-        partly = torch.zeros_like(before)
-        partly[..., 0] = own
+        all_blocks = own.expand(1, 1, n, n).contiguous()
+        complete = own < seq_len // BLOCK
+        only_own = torch.zeros_like(all_blocks)
+        only_own[..., 0] = own
         return BlockMask.from_kv_blocks(
-            torch.ones_like(own)[None, None],
-            partly,
-            own[None, None],
-            before,
+            torch.where(complete, 1, own + 1)[None, None],
+            torch.where(complete[:, None], only_own, all_blocks),
+            torch.where(complete, own, 0)[None, None],
+            all_blocks,
             BLOCK_SIZE=BLOCK,
             mask_mod=is_before,
             seq_lengths=(seq_len, seq_len),
