@@ -50,16 +50,17 @@ def paths(
     features: int = 64, channels: int = 64, dtype: Any = jnp.bfloat16, mask: Any = None,
     tables: int = 0, table_batch: int = 1, length: int = 2,
 ) -> tuple[list[str], list[str]]:  # fmt: skip
-    pair = Features(*[jnp.zeros((1, 1, length, features))] * 2)
+    pair = Features(jnp.zeros((1, 1, length, features)), jnp.zeros((1, 1, length, features)))
     table = Bias(jnp.zeros((table_batch, 1, length, length)), None)
     value = jnp.zeros((1, length, 1, channels), dtype)
     return cudnn.paths((pair, *[table] * tables), value, mask)
 
 
-NONE: tuple[list[str], list[str]] = ([], [])
-ONLY = ([cudnn.ONE_SIZE], [])
-BOTH = ([cudnn.ONE_SIZE], [cudnn.UNPADDED])
-TABLE = ([], [cudnn.WITH_TABLE])
+Paths = tuple[list[str], list[str]]  # to be used without a measurement, to be measured
+NONE: Paths = ([], [])
+ONLY: Paths = ([cudnn.ONE_SIZE], [])
+BOTH: Paths = ([cudnn.ONE_SIZE], [cudnn.UNPADDED])
+TABLE: Paths = ([], [cudnn.WITH_TABLE])
 
 
 def test_on_a_cpu_it_is_not_asked() -> None:
@@ -83,7 +84,7 @@ def test_when_it_is_asked() -> None:
 @pytest.mark.usefixtures("hopper")
 def test_other_logits_are_not_for_it() -> None:
     value = jnp.zeros((1, 2, 1, 64), jnp.bfloat16)
-    pair = Features(*[jnp.zeros((1, 1, 2, 64))] * 2)
+    pair = Features(jnp.zeros((1, 1, 2, 64)), jnp.zeros((1, 1, 2, 64)))
     assert cudnn.paths((Bias(jnp.zeros((1, 1, 2, 2)), None),), value, None) == NONE
     assert cudnn.paths((pair, pair), value, None) == NONE
 
