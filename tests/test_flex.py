@@ -121,6 +121,13 @@ def test_a_models_position_bias_is_a_table(variant: str) -> None:
 
 
 @pytest.mark.parametrize("seq_len", [1, 127, 128, 129, 300])
+def test_one_block_holds_every_length(seq_len: int) -> None:
+    made = flex.one_block(seq_len, torch.device("cpu"))
+    assert made.shape == (1, 1, seq_len, seq_len) and made.to_dense().tolist() == [[[[1]]]]
+    assert all(size % flex.BLOCK == 0 and size >= seq_len for size in made.BLOCK_SIZE)
+
+
+@pytest.mark.parametrize("seq_len", [1, 127, 128, 129, 300])
 def test_causal_blocks_are_those_that_pytorch_finds_by_evaluating_the_mask(seq_len: int) -> None:
     flex.causal_blocks.cache_clear()
     with torch.inference_mode():
@@ -166,6 +173,21 @@ def test_it_has_no_more_features_than_fit() -> None:
     assert flex.FLEX in offered("R+V", **wide) and flex.FLEX not in offered("R+D+V", **wide)
     assert flex.FLEX not in offered("FD", d_model=600, heads=2)  # the values
     assert flex.FLEX not in offered("R+D(sharing=full)", d_model=512, heads=8)
+
+
+@pytest.mark.parametrize(
+    ("variant", "numbers"),
+    [
+        ("R+V", 2 * 256 * 256), ("FD", 3 * 2 * 256 * 16), ("FD(a=2, b=128)+V", 3 * 2 * 256 * 128),
+        ("FD+Fix", 2 * 256 * 256),
+    ],
+)  # fmt: skip
+def test_what_it_adds_has_32_bit_indices(
+    variant: str, numbers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for most, is_offered in ((numbers, True), (numbers - 1, False)):
+        monkeypatch.setattr(flex, "MOST_ADDED", most)
+        assert (flex.FLEX in offered(variant, batch=3)) == is_offered
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

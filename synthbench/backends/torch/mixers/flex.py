@@ -34,9 +34,10 @@ if TYPE_CHECKING:
 
 FLEX = "FlexAttention"
 TABLES = frozenset({"random", "fixed_random"})
-# Triton multiplies at least 16 features. It has sizes of blocks for up to 256; with more, those of
-# the backward pass do not fit into the shared memory of a processor of the GPU.
+# Triton multiplies at least 16 features. PyTorch has sizes of blocks for up to 256: with more, the
+# kernel may not fit into the shared memory of a GPU.
 FEWEST_FEATURES, MOST_FEATURES = 16, 256
+MOST_ADDED = 2**31 - 1  # the kernel finds a number of a table by a 32-bit index
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 BLOCK = 128  # queries and keys that a causal mask shows or hides together
 
@@ -55,7 +56,7 @@ def offers(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
     On a CPU PyTorch has no backward pass for it. FR, R and Fix are not worth it if they are alone:
     every example would compute their logits again.
     """
-    return can_compile(x) and x.dtype in DTYPES and adds(mixer, p) and fits(mixer, p)
+    return can_compile(x) and x.dtype in DTYPES and adds(mixer, p) and fits(mixer, p, x)
 
 
 def adds(mixer: Attention, p: dict[str, Tensor]) -> bool:
@@ -67,12 +68,20 @@ def adds(mixer: Attention, p: dict[str, Tensor]) -> bool:
     return known and bool(others or "position_bias" in p)
 
 
-def fits(mixer: Attention, p: dict[str, Tensor]) -> bool:
-    """Whether the features and the values have a size that the kernel has."""
+def fits(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
+    """Whether features, values and what is added to the logits have sizes that the kernel has."""
     counts = [number_of_features(c, p) for c in mixer.components if has_features(c)]
     known = [count for count in counts if count is not None]
     most = max(sum(known), p["value"].shape[-1])
-    return len(known) == len(counts) and most <= MOST_FEATURES
+    return len(known) == len(counts) and most <= MOST_FEATURES and largest(p, x) <= MOST_ADDED
+
+
+def largest(p: dict[str, Tensor], x: Tensor) -> int:
+    """The numbers in the largest tensor that is added to the logits."""
+    (B, L), H = x.shape[:2], p["value"].shape[1]
+    tables = (*(f"{name}.logits" for name in TABLES), "position_bias")
+    factors = [p[n].shape[-1] for n in ("factorized_dense.a", "factorized_dense.b") if n in p]
+    return max(H * L * L * any(n in p for n in tables), B * H * L * max(factors, default=0))
 
 
 def attend(
@@ -89,7 +98,9 @@ def attend(
     query, key = (in_full(pad_features(x, features), B) for x in (query, key))
     padded = pad_features(value.swapaxes(1, 2), channels)
     added = added_to(parts, inputs)
-    blocks = causal_blocks(L, value.device) if inputs.causal and has_values(value) else None
+    blocks = None
+    if has_values(value):
+        blocks = (causal_blocks if inputs.causal else one_block)(L, value.device)
     made = run_compiled(
         flex, query, key, padded, *added, blocks,
         shape=(B, H, L, channels), kept=(B, H, L), added=added[:2],
@@ -165,6 +176,20 @@ def flex(
     )
     attended: Tensor = made
     return attended
+
+
+@lru_cache(maxsize=8)
+def one_block(seq_len: int, device: torch.device) -> BlockMask:
+    """One block, in which every query sees every key; without it, each call would make one."""
+    from torch.nn.attention.flex_attention import BlockMask
+
+    with torch.inference_mode(False):  # it is used for gradients later
+        return BlockMask.from_kv_blocks(
+            torch.ones(1, 1, 1, dtype=torch.int32, device=device),
+            torch.zeros(1, 1, 1, 1, dtype=torch.int32, device=device),
+            BLOCK_SIZE=-(-seq_len // BLOCK) * BLOCK,
+            seq_lengths=(seq_len, seq_len),
+        )
 
 
 @lru_cache(maxsize=8)
