@@ -11,8 +11,9 @@ from torch import Tensor
 
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
 from synthbench.backends.torch import cpu_matmul
-from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
+from synthbench.backends.torch.mixers import blockwise, flash, fused_attention, head_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
+from synthbench.backends.torch.private_api import fake_tensors
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
@@ -300,3 +301,45 @@ def test_a_projection_is_made_once_per_pass() -> None:
     assert inputs.project("value") is first
     assert made == [(8, 8)]
     torch.testing.assert_close(first, torch.einsum("bld,dhk->blhk", inputs.x, weight))
+
+
+@pytest.mark.parametrize("variant", ["FR+V", "D(sharing=full)", "D+V", "bottleneck_conv", "V"])
+@pytest.mark.parametrize("causal", [False, True])
+def test_values_may_keep_their_own_size(variant: str, causal: bool) -> None:
+    """On CUDA, where PyTorch has kernels for that; a CPU computes all logits."""
+    mixer: Any = parse(variant)
+    p = {name: torch.tensor(value) for name, value in start_of(variant).items()}
+    x = torch.tensor(X)
+    for mask in (None, MASK):
+        own_mask = None if mask is None else torch.tensor(mask)
+        with recording_kernels() as used:
+            kernel = Kernel(flash.UNPADDED)
+            got = fused_attention.fused(mixer, p, x, own_mask, causal, kernel)
+        assert list(used) == [flash.UNPADDED]
+        want = mixer.reference(start_of(variant), X, SIZES, padding_mask=mask, causal=causal)
+        np.testing.assert_allclose(got, want, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("variant", "padded", "differ"),
+    [
+        ("V", False, False), ("V", True, True), ("FR(rank=3)+V", False, True),
+        ("FR(rank=8)+V", True, True), ("D(sharing=full)", False, True), ("D", False, False),
+        ("D(bias=true)", False, True), ("bottleneck(bias=true)", False, True),
+        ("R+V", False, False), ("FR", False, False),
+    ],
+)  # fmt: skip
+def test_where_values_may_keep_their_own_size(variant: str, padded: bool, differ: bool) -> None:
+    """Sizes count as multiples of 8; padding is one more feature. Values have 8 channels."""
+    mixer: Any = parse(variant)
+    sizes = Sizes.of(d_model=16, heads=2, max_len=4)
+    for device in ("cuda", "cpu"):
+        with fake_tensors():
+            p = {
+                name: torch.empty(declared.shape, device=device)
+                for name, declared in mixer.parameters(sizes).items()
+            }
+            x = torch.empty(2, 4, 16, device=device)
+            mask = torch.empty(2, 4, device=device) if padded else None
+            offered = fused_attention.kernels(mixer, p, x, mask)
+        assert (Kernel(flash.UNPADDED) in offered) == (differ and device == "cuda")

@@ -266,44 +266,6 @@ def test_each_term_gives_its_logits_in_both_orders(keys_first: bool) -> None:
     np.testing.assert_allclose(got, rows.swapaxes(2, 3) if keys_first else rows, rtol=1e-12)
 
 
-def test_what_cudnn_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its one call, here by XLA: heads third, one width of a multiple of 8, scale 1."""
-    made: list[dict[str, Any]] = []
-    own = jax.nn.dot_product_attention
-
-    def called(query: Any, key: Any, value: Any, **options: Any) -> Any:
-        assert query.shape == key.shape == value.shape == (3, L, 2, 8)
-        made.append(options)
-        return own(query, key, value, **options | {"implementation": "xla"})
-
-    monkeypatch.setattr(jax.nn, "dot_product_attention", called)
-    monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")
-    monkeypatch.setattr(fused_attention, "cudnn_can", lambda *args: True)
-    for causal in (False, True):
-        got, want = both("FR(rank=3)+V", start_of("FR(rank=3)+V"), None, causal, np.float64)
-        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)  # softmax in float32
-    assert [options["implementation"] for options in made] == ["cudnn", "cudnn"]
-    assert [options["is_causal"] for options in made] == [False, True]
-
-
-def test_when_cudnn_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    def can(
-        features: int = 64, width: int = 64, dtype: Any = jnp.bfloat16, mask: Any = None,
-        more: bool = False,
-    ) -> bool:  # fmt: skip
-        pair = Features(jnp.zeros((1, 1, 1, features)), jnp.zeros((1, 1, 1, features)))
-        terms: tuple[Any, ...] = (pair, Bias(jnp.zeros((1, 1, 1, 1)), None)) if more else (pair,)
-        return fused_attention.cudnn_can(terms, jnp.zeros((1, 1, 1, width), dtype), mask)
-
-    assert not can()  # a CPU
-    monkeypatch.setattr(fused_attention, "platform", lambda: "cuda")
-    assert can() and can(dtype=jnp.float16) and can(features=128) and can(121, 1) and can(1, 128)
-    assert not can(dtype=jnp.float32)
-    assert not can(features=129) and not can(width=129)
-    assert not can(mask=jnp.ones((1, 1), bool))
-    assert not can(more=True)
-
-
 def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fused_attention, "PLAIN_UP_TO", {"conv": 9})
     monkeypatch.setattr(fused_attention, "PLAIN_TRAINED_ALONE_UP_TO", {"dot_product": 5})

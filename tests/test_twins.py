@@ -16,10 +16,15 @@ CALL = {"forward": "__call__"}  # how a module is called in torch, and in flax
 TORCH_ONLY_PARAMETER = "device"
 
 ONE_SIDED = {
+    "jax/mixers/cudnn.py": "PyTorch calls cuDNN's attention through a function of its own",
     "jax/loop_counts.py": "a loop is one operation of a jaxpr; in torch every iteration runs",
+    "torch/cuda_graph.py": "XLA records CUDA graphs by itself",
     "torch/cpu_matmul.py": "only PyTorch has two libraries for matrix products on a CPU",
     "torch/flop_formulas.py": "for torch's own counter, which has no counterpart in JAX",
     "torch/prediction.py": "XLA plans the memory of a program when it compiles it",
+    "torch/mixers/compiled.py": "JAX compiles everything",
+    "torch/mixers/flash.py": "PyTorch's fused attention is for CPUs too",
+    "torch/mixers/flex.py": "JAX has no attention with logits of one's own",
     "torch/mixers/weight_cache.py": "a compiled JAX program cannot keep values between calls",
 }
 
@@ -49,8 +54,9 @@ UNAVOIDABLE = {
     "per block of code, which also enables float64",
     "placement.py: only in torch: synchronize, reset_peak": "JAX waits for arrays, and cannot "
     "reset a peak",
-    "placement.py: only in jax: platform": "JAX traces without knowing the device",
-    "step.py: only in torch: Step.cached_bytes, compiled": "only torch keeps "
+    "placement.py: only in jax: platform, compute_capability": "JAX traces without knowing the "
+    "device",
+    "step.py: only in torch: Step.cached_bytes, Step.run, compiled": "only torch keeps "
     "weights between calls, and torch.compile wraps a module",
     "step.py: only in jax: is_on_cpu, program": "XLA compiles a function of arrays, which may "
     "be on any device",

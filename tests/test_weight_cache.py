@@ -221,3 +221,13 @@ def test_the_cache_ends_with_its_parameter() -> None:
 def test_other_components_are_never_cached(variant: str) -> None:
     mixer: Any = parse(variant)
     assert not weight_cache.caches_weights(mixer, ForwardInputs({}, X, None, False))
+
+
+@pytest.mark.parametrize(("most", "kept"), [(72, True), (71, False)])
+def test_large_weights_are_not_kept(most: int, kept: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two heads at a length of 6 are 72 weights; the outputs are the same."""
+    monkeypatch.setattr(weight_cache, "MOST_WEIGHTS", most)
+    module = module_of("R")
+    with recording_kernels() as kernels:
+        torch.testing.assert_close(evaluated(module), plain(module, "R"))
+    assert ("cached weights" in kernels) == kept

@@ -125,3 +125,15 @@ def _statistics(device: jax.Device) -> dict[str, Any]:
         return device.memory_stats() or {}
     except RuntimeError:  # a plug-in that has not implemented it
         return {}
+
+
+def compute_capability() -> tuple[int, int]:
+    """What generation of GPU the program is being traced for, as (9, 0); (0, 0) on other devices.
+
+    The default device, or else the first one.
+    """
+    device = jax.config.jax_default_device  # type: ignore[attr-defined]
+    if device is None or isinstance(device, str):
+        device = jax.devices(device)[0]
+    found = str(getattr(device, "compute_capability", "")).split(".")
+    return (int(found[0]), int(found[1])) if len(found) == 2 else (0, 0)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+from jax import Array
 
 from synthbench.backends.base import require_private_api
 from synthbench.errors import UnsupportedError
 
 WALK = "count FLOPs"
+CUDNN = "jax._src.cudnn.fused_attention_stablehlo"
+CALL_CUDNN = "call cuDNN's attention"
 
 
 def without_dead_code(jaxpr: Any) -> Any | None:
@@ -49,3 +52,40 @@ def platform_version() -> str | None:
         getattr(jax.devices()[0], "client", None), "platform_version", None
     )
     return None if version is None else " ".join(version.split())
+
+
+def cudnn_version() -> int | None:
+    """The version of cuDNN, as 91900; 0 if JAX does not say, None if it has found no cuDNN."""
+    try:
+        version: int = require_private_api(f"{CUDNN}.check_cudnn_version", CALL_CUDNN)()
+    except UnsupportedError:
+        return 0
+    except RuntimeError:
+        return None
+    return version
+
+
+def has_cudnn_attention() -> bool:
+    """Whether `cudnn_attention` is there."""
+    try:
+        _cudnn_functions()
+    except UnsupportedError:
+        return False
+    return True
+
+
+def cudnn_attention(query: Array, key: Array, value: Array, *, causal: bool) -> Array:
+    """softmax(query key^T) value by cuDNN: [B,L,H,f], [B,L,H,f], [B,L,H,c] -> [B,L,H,c].
+
+    `jax.nn.dot_product_attention` is this function with a check that f and c are equal.
+    """
+    attend, masks = _cudnn_functions()
+    mask = masks.CAUSAL if causal else masks.NO_MASK
+    made: Array = attend(query, key, value, scale=1.0, mask_type=mask)
+    return made
+
+
+def _cudnn_functions() -> tuple[Callable[..., Array], Any]:
+    """JAX's function for cuDNN's attention, and the names of its masks."""
+    attend = require_private_api(f"{CUDNN}.dot_product_attention", CALL_CUDNN)
+    return attend, require_private_api(f"{CUDNN}.MaskType", CALL_CUDNN)

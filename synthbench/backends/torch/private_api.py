@@ -6,8 +6,8 @@ versions that synthbench is tested with.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -138,6 +138,12 @@ def change_count(x: Tensor) -> int | None:
     return count
 
 
+def is_view(x: Tensor) -> bool:
+    """Whether autograd knows a tensor as a view of another; True if PyTorch does not say."""
+    check: Callable[[], bool] | None = getattr(x, "_is_view", None)
+    return True if check is None else check()
+
+
 def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
     """The tables of a module's forward hooks; those that PyTorch still has."""
     tables = (getattr(module, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))
@@ -147,6 +153,28 @@ def hooks_of(module: nn.Module) -> list[dict[Any, Any]]:
 def aten_operation(name: str) -> Any | None:
     """An operation of torch.ops.aten; None if this version has none of that name."""
     return getattr(torch.ops.aten, name, None)
+
+
+@contextmanager
+def many_compilations(count: int) -> Iterator[None]:
+    """In this block, torch.compile compiles a function for up to so many kinds of inputs.
+
+    Where PyTorch has no such setting, in as many as it allows by itself.
+    """
+    try:
+        config = require_private_api("torch._dynamo.config", "compile for many shapes")
+    except UnsupportedError:
+        yield
+        return
+    before: int | None = getattr(config, "recompile_limit", None)
+    if before is None or before >= count:
+        yield
+        return
+    config.recompile_limit = count
+    try:
+        yield
+    finally:
+        config.recompile_limit = before
 
 
 def keep_device_busy(seconds: float) -> bool:

@@ -59,6 +59,8 @@ class TorchStep:
         self.compiled = setting.compile == "compiled"
         self.graphed = setting.compile == "cuda_graph"
         self._captured: Captured | None = None
+        when = "while the step was captured" if self.graphed else "during one step"
+        self.device_peak_method = f"peak of PyTorch's allocator on the device {when}"
         self.function: Callable[..., Tensor] = module
         trained = list(module.parameters())
         self.parameter_count = sum(p.numel() for p in trained)
@@ -235,12 +237,6 @@ class TorchStep:
             end.record()
             end.synchronize()
             return float(begin.elapsed_time(end)) / 1e3
-
-    @property
-    def device_peak_method(self) -> str:
-        """How `device_peak_bytes` is measured."""
-        when = "while the step was captured" if self.graphed else "during one step"
-        return f"peak of PyTorch's allocator on the device {when}"
 
     def reset_device_peak(self) -> None:
         """Reset the peak of the device's allocator."""

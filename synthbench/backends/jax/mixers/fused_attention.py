@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from synthbench.backends import kernel_record
-from synthbench.backends.jax.mixers import blockwise, features
+from synthbench.backends.jax.mixers import blockwise, cudnn, features
 from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
@@ -28,9 +28,7 @@ SPREAD = 60.0
 # component alone with gradients.
 PLAIN_UP_TO = {"conv": 4096}
 PLAIN_TRAINED_ALONE_UP_TO = {"dot_product": 512, "fixed_random": 512}
-CUDNN_WIDTHS = range(8, 129, 8)
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
-CUDNN = "cuDNN attention"
 BLOCKS = "blocks of queries"
 SHARED_BLOCKS = "one product per head, by blocks of queries"
 
@@ -58,8 +56,8 @@ def kernels(
             lambda p, x: features.terms(mixer, ForwardInputs(p, x, None, False)), p, x
         )
         value = jax.ShapeDtypeStruct((B, L, *p["value"].shape[1:]), x.dtype)
-        if cudnn_can(terms, value, padding_mask):
-            found.insert(0, Kernel(CUDNN))
+        first, others = cudnn.paths(terms, value, padding_mask)
+        found = [*map(Kernel, first), *found, *map(Kernel, others)]
     plain = Kernel(REFERENCE_KERNEL)
     if plain_is_faster(mixer, L, trained=trained):
         return [plain, *found]
@@ -82,8 +80,8 @@ def fused(
     kernel_record.record_kernel(kernel.path)
     if kernel.path == SHARED_BLOCKS:
         heads = shared(terms, value, padding_mask, causal, kernel)
-    elif kernel.path == CUDNN:
-        heads = cudnn(terms[0], value, causal)
+    elif kernel.path in cudnn.PATHS:
+        heads = cudnn.attend(terms, value, causal, kernel.path)
     else:
         heads = by_example(terms, value, padding_mask, causal, kernel)
     y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
@@ -161,37 +159,3 @@ def spread(t: Term, seq_len: int) -> Array:
     assert isinstance(t, Features)
     query, key = (jnp.square(x).sum(axis=-1).max(axis=-1) for x in (t.query, t.key))
     return lax.stop_gradient(2 * jnp.sqrt(query * key).max())
-
-
-def cudnn_can(
-    terms: tuple[Term, ...], value: Array | jax.ShapeDtypeStruct, padding_mask: Array | None
-) -> bool:
-    """Whether cuDNN has this attention: half precision, one pair of at most 128 features."""
-    if platform() != "cuda" or value.dtype not in (jnp.bfloat16, jnp.float16):
-        return False
-    pair = terms[0]
-    if len(terms) > 1 or not isinstance(pair, Features) or padding_mask is not None:
-        return False
-    return round_up(max(pair.query.shape[-1], value.shape[-1])) in CUDNN_WIDTHS
-
-
-def round_up(features: int) -> int:
-    """The next multiple of 8."""
-    return -(-features // 8) * 8
-
-
-def cudnn(pair: Term, value: Array, causal: bool) -> Array:
-    """One call of scale 1, features and values padded to one width; value [B,L,H,k]."""
-    assert isinstance(pair, Features)
-    B, L, H, k = value.shape
-    width = round_up(max(pair.query.shape[-1], k))
-
-    def widened(x: Array) -> Array:
-        whole = jnp.broadcast_to(x, (B, L, H, x.shape[-1]))
-        return jnp.pad(whole, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))
-
-    query, key = (widened(x.swapaxes(1, 2)) for x in (pair.query, pair.key))
-    heads = jax.nn.dot_product_attention(
-        query, key, widened(value), scale=1.0, is_causal=causal, implementation="cudnn"
-    )
-    return heads[..., :k].swapaxes(1, 2)

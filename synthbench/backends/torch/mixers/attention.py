@@ -50,7 +50,7 @@ def fused(
     causal: bool,
 ) -> Tensor:
     """The same numbers, no [B,H,L,L] in memory; the reference form where that is faster."""
-    kernel = choose(fused_attention.kernels(mixer, p, x))
+    kernel = choose(fused_attention.kernels(mixer, p, x, padding_mask))
     if kernel.path == REFERENCE_KERNEL:
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)

@@ -23,10 +23,14 @@ from synthbench.kernel import Kernel
 
 # Sizes of a block to choose from, the first without a measurement: queries at most, then several
 # examples and heads up to this many logits. Few stay in a CPU's cache and reuse the memory of the
-# block before; a GPU needs many to be filled.
+# block before; a GPU needs many to be filled, and launches the same kernels for each block.
 SIZES = {
     "cpu": ({"queries": 512, "logits": 2**18}, {"queries": 1024, "logits": 2**20}),
-    "cuda": ({"queries": 128, "logits": 2**26}, {"queries": 512, "logits": 2**24}),
+    "cuda": (
+        {"queries": 128, "logits": 2**26},
+        {"queries": 512, "logits": 2**24},
+        {"queries": 2048, "logits": 2**28},
+    ),
 }
 
 

@@ -6,6 +6,7 @@ such logits is one pair, its features side by side.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -119,6 +120,23 @@ def features_of(component: Component, inputs: ForwardInputs, weight: Tensor | No
     else:
         query, key = FEATURES[component.name](component, inputs)
     return query if weight is None else query * weight[:, None, None], key
+
+
+def number_of_features(component: Component, p: dict[str, Tensor]) -> int | None:
+    """How many features a component has; None if only a call of a plug-in would show it."""
+    if isinstance(component, PluginComponent):
+        return None
+    count = COUNTS[component.name](p)
+    return count + any(f"{component.name}.{last}_bias" in p for last in ("logits", "second"))
+
+
+COUNTS: dict[str, Callable[[dict[str, Tensor]], int]] = {  # without a bias, which is one more
+    "dot_product": lambda p: p["dot_product.query"].shape[-1],
+    "factorized_random": lambda p: p["factorized_random.left"].shape[-1],
+    "dense": lambda p: p["dense.logits"].shape[-2],
+    "bottleneck": lambda p: p["bottleneck.logits"].shape[-2],
+    "bottleneck_conv": lambda p: math.prod(p["bottleneck_conv.second"].shape[:2]),
+}
 
 
 def pad_features(x: Tensor, features: int) -> Tensor:

@@ -11,15 +11,16 @@ import math
 from collections.abc import Callable
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.kernel_choice import may_be_plain, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
-from synthbench.backends.torch.mixers import blockwise
+from synthbench.backends.torch.mixers import blockwise, flex
 from synthbench.backends.torch.mixers.blockwise import Features, Rows
-from synthbench.backends.torch.mixers.features import features_of, has_features, join, pad_features
+from synthbench.backends.torch.mixers.compiled import has_values
+from synthbench.backends.torch.mixers.features import features_of, has_features, join
+from synthbench.backends.torch.mixers.flash import FLASH, UNPADDED, flash, sizes_may_differ
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
@@ -30,13 +31,10 @@ from synthbench.backends.torch.mixers.numerics import (
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
 from synthbench.backends.torch.placement import is_accelerator
-from synthbench.backends.torch.private_api import is_fake
 from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
 
-# The last feature of a masked key; every query has a one there, so that the logit is this low.
-HIDDEN = -1e30
 # Up to these lengths, measured, a CPU trains these components faster in the reference form if they
 # are alone: the logits of conv and conv_relu_conv are in memory in any case.
 PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
@@ -44,24 +42,29 @@ PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
-FLASH = "scaled_dot_product_attention"
 BLOCKS = "blocks of queries"
 SHARED_BLOCKS = "one product per head, by blocks of queries"
 
 
-def kernels(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
+def kernels(
+    mixer: Attention, p: dict[str, Tensor], x: Tensor, padding_mask: Tensor | None = None
+) -> list[Kernel]:
     """The kernels for inputs like x, the one to take without a measurement first."""
     (B, L), H = x.shape[:2], p["value"].shape[1]
     names = {component.name for component in mixer.components}
     joined = "position_bias" not in p and all(map(has_features, mixer.components))
     found = []
+    path, weights = (SHARED_BLOCKS, H * L * L) if names <= SHARED else (BLOCKS, B * H * L * L)
     for products in libraries(x):
-        path = SHARED_BLOCKS if names <= SHARED else BLOCKS
-        sizes = that_differ(blockwise.sizes(x.device), L, B * H * L * L)
+        sizes = that_differ(blockwise.sizes(x.device), L, weights)
         blocks = [Kernel(path, products, **size) for size in sizes]
-        flash = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
+        whole = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
         # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
-        found += blocks + flash if products == ONEDNN else flash + blocks
+        found += blocks + whole if products == ONEDNN else whole + blocks
+        if whole and sizes_may_differ(mixer, p, x, padding_mask):
+            found.append(Kernel(UNPADDED, products))
+        if not names <= SHARED and flex.offers(mixer, p, x):
+            found.append(Kernel(flex.FLEX, products))
     plain = Kernel(REFERENCE_KERNEL)
     if plain_is_faster(mixer, p, x, found[0].products):
         return [plain, *found]
@@ -122,9 +125,12 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor, kernel: Kerne
             heads = shared(value, inputs, lambda v: by_blocks(pair, terms, v, None, causal, kernel))
         if heads is not None:
             return heads
+    if kernel.path == flex.FLEX:
+        record_kernel(flex.FLEX)
+        return flex.attend(parts, inputs, value)
     pair, terms = split(parts, inputs)
-    if kernel.path == FLASH and pair is not None:
-        return flash(pair, value, inputs)
+    if kernel.path in (FLASH, UNPADDED) and pair is not None:
+        return flash(pair, value, inputs, one_size=kernel.path == FLASH)
     record_kernel(BLOCKS)
     heads = by_blocks(pair, terms, value.permute(2, 0, 1, 3), mask, causal, kernel)
     return heads.permute(1, 2, 0, 3)
@@ -152,31 +158,6 @@ def weights_of(mixer: Attention, inputs: ForwardInputs) -> list[Tensor | None]:
     if alpha is None:
         return [None] * len(mixer.components)
     return list(softmax(alpha, axis=0).reshape(len(mixer.components), -1).unbind())
-
-
-def flash(pair: Features, value: Tensor, inputs: ForwardInputs) -> Tensor:
-    """One call of PyTorch's fused attention; padding is an extra feature instead of a mask.
-
-    Heads of queries, keys and values get the same size, which the kernel for CPUs asks for, and on
-    CUDA one that is a multiple of 8.
-    """
-    record_kernel(FLASH)
-    query, key = pair
-    B, k = value.shape[0], value.shape[-1]
-    if inputs.padding_mask is not None:
-        lowest = max(HIDDEN, torch.finfo(key.dtype).min)  # -inf would make gradients NaN
-        hidden = torch.where(inputs.padding_mask, 0.0, lowest).to(key.dtype)
-        hidden = hidden[:, None, :, None].expand(-1, key.shape[1], -1, -1)
-        key = torch.cat([key.expand(B, -1, -1, -1), hidden], -1)
-        query = torch.cat([query, query.new_ones(*query.shape[:3], 1)], -1)
-    features = max(k, query.shape[-1])
-    if value.device.type == "cuda":
-        features = -(-features // 8) * 8
-    query, key = (pad_features(x, features).expand(B, -1, -1, -1) for x in (query, key))
-    heads = F.scaled_dot_product_attention(
-        query, key, pad_features(value.swapaxes(1, 2), features), is_causal=inputs.causal, scale=1.0
-    )
-    return heads[..., :k].swapaxes(1, 2)
 
 
 def by_blocks(
@@ -233,4 +214,4 @@ def sees_a_key(padding_mask: Tensor, causal: bool) -> Tensor:
 
 def exists(x: Tensor) -> bool:
     """Whether a tensor has values that can be read now."""
-    return not (x.is_meta or is_fake(x) or torch.compiler.is_compiling())
+    return has_values(x) and not torch.compiler.is_compiling()

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.kernel_record import threshold
+from synthbench.backends.torch.mixers.compiled import run_compiled
 from synthbench.mixers.convolution import padding
 
 # From `python -m benchmarks.convolution_table` on a CPU: the widest kernel for sums of shifts, and
@@ -31,6 +32,11 @@ def shifted_sums(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
     for j, weight in enumerate(by_channel[1:], start=1):
         y = y + padded[:, j : j + L] * weight
     return y
+
+
+def compiled_sums(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
+    """The same under torch.compile, which fuses the sums of any width into one loop."""
+    return run_compiled(shifted_sums, u, kernel, causal, shape=u.shape)
 
 
 def banded_products(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:

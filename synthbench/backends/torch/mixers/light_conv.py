@@ -10,6 +10,7 @@ from torch import Tensor
 from synthbench.backends.kernel_choice import choose
 from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers import head_convolution
+from synthbench.backends.torch.mixers.compiled import can_compile
 from synthbench.backends.torch.mixers.numerics import (
     Times,
     add_bias,
@@ -54,9 +55,9 @@ def fused(
 def kernels(mixer: LightConv, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     """The kernels for inputs like x, the one to take without a measurement first."""
     channels = x.shape[-1] // p["kernel"].shape[0]
-    grouped, shifted, banded = CONVOLUTIONS
+    grouped, shifted, banded, compiled = CONVOLUTIONS
     if is_accelerator(x.device):
-        paths = [grouped, banded]
+        paths = [grouped, banded, *([compiled] if can_compile(x) else [])]
     elif mixer.width <= head_convolution.WIDEST_SHIFTED:
         paths = [shifted, banded, grouped]
     elif channels >= head_convolution.LEAST_CHANNELS:
@@ -77,6 +78,7 @@ CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor, bool], Tensor]] = {
     "grouped convolution": grouped,
     "shifted sums": head_convolution.shifted_sums,
     "banded products": head_convolution.banded_products,
+    "shifted sums, compiled": head_convolution.compiled_sums,
 }
 
 

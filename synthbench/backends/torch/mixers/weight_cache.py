@@ -21,6 +21,10 @@ from synthbench.backends.torch.private_api import change_count, storage_referenc
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.attention import Attention
 
+# More weights are computed in every call, block by block: they would take as much memory as the
+# parameters themselves. These are 8 heads at a length of 8192, and 2 GB in float32.
+MOST_WEIGHTS = 2**29
+
 
 @dataclass(frozen=True)
 class _Entry:
@@ -42,7 +46,8 @@ def caches_weights(mixer: Attention, inputs: ForwardInputs) -> bool:
     if torch.is_grad_enabled() and any(t.requires_grad for t in tensors):
         _cache.pop(tensors[0], None)
         return False
-    return all(_state(t) is not None for t in tensors)
+    heads, length = tensors[0].shape[0], inputs.x.shape[1]
+    return heads * length**2 <= MOST_WEIGHTS and all(_state(t) is not None for t in tensors)
 
 
 def cached_weights(mixer: Attention, inputs: ForwardInputs) -> Tensor:
