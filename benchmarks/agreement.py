@@ -16,8 +16,8 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from synthbench.report.data.context import context_of, variant_order
-from synthbench.report.data.grid import FRAMEWORKS, Grid
+from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.prepared import prepare
 from synthbench.report.data.table import Value
 from synthbench.report.tables.ratios import ratios
 from synthbench.store import read_run
@@ -66,10 +66,9 @@ def main(
 
 def read_ratios(run_dir: Path) -> tuple[dict[str, Ratio], float]:
     """The ratios of a run by row and length, and its noise floor as a ratio (1 without one)."""
-    run = read_run(run_dir)
-    grid = Grid(run.records, variant_order(run.info))
-    context = context_of(run, grid)
-    table = ratios(grid, context)
+    prepared = prepare(read_run(run_dir))
+    context = prepared.context
+    table = ratios(prepared.cost_grid, context)
     keys, found = len(table.keys), {}
     for row in table.rows:
         for start in range(keys, len(row), 4):

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from synthbench.analysis.comparison import MOST_ROUNDS, Comparison, Judgement, judge
+from synthbench.analysis.comparison import MOST_ROUNDS, Judgement
 from synthbench.report.data.context import Context
-from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.grid import NO_CELL, TWIN, Grid, Key
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
-
-TWIN = "(A/A twin)"
 
 
 def ratios(grid: Grid, context: Context) -> Table:
@@ -22,22 +20,15 @@ def ratios(grid: Grid, context: Context) -> Table:
             Column(label, "ratio", group) for label in (f"speed vs {baseline}", "low", "high")
         ]
         columns += [Column("verdict", group=group)]
-    rows = _rows(grid, baseline)
-    found = {
-        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
-        for _, keys in rows
-        for key in keys
-    }
-    compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
-    judged = dict(zip(compared, judge(list(compared.values()), context.noise.margin), strict=True))
     values: list[Row] = []
-    for keys_of_row, cells in rows:
+    for keys_of_row, cells in _rows(grid, baseline):
         row = list(keys_of_row)
         for key in cells:
-            one = found[key]
-            row += [one] * 4 if isinstance(one, str) else _entry(judged[key])
+            one = context.verdicts.get(key, NO_CELL)
+            row += [one] * 4 if isinstance(one, str) else _entry(one)
         values.append(tuple(row))
-    note = _note(grid, context, list(judged.values()))
+    judged = [one for one in context.verdicts.values() if isinstance(one, Judgement)]
+    note = _note(grid, context, judged)
     title = f"Speed relative to {baseline}: ratio, 95% confidence interval, verdict"
     return Table("ratios", title, note, context.shared, tuple(columns), values)
 

@@ -1,0 +1,36 @@
+"""Pieces of text in lines of a given width."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+GAP = "  "  # between pieces
+
+
+def flow(pieces: Sequence[str], width: int, gap: str = GAP) -> list[str]:
+    """All pieces in as many lines as they need; a piece is never cut, however long."""
+    lines: list[str] = []
+    for piece in pieces:
+        if lines and len(lines[-1]) + len(gap) + len(piece) <= width:
+            lines[-1] += gap + piece
+        else:
+            if lines:
+                lines[-1] += gap.rstrip()
+            lines.append(piece)
+    return lines
+
+
+def fit(pieces: Sequence[str], width: int, lines: int) -> list[str]:
+    """The first pieces, as many as there is room for; the last line says how many more there are.
+
+    At least the first piece is shown, if need be on a line that is too long.
+    """
+    for shown in range(len(pieces), 0, -1):
+        left_out = len(pieces) - shown
+        more = [f"{left_out} more"] if left_out else []
+        flowed = flow([*pieces[:shown], *more], width)
+        if len(flowed) <= lines:
+            return flowed
+        if shown == 1:
+            return [GAP.join([pieces[0], *more])]
+    return []
