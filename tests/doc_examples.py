@@ -9,7 +9,11 @@ A screen names its run, its framework and its mode:
 
     <!-- screen: seq_scaling/cpu-reference torch train -->
 
-`python -m tests.doc_examples` writes both again; tests/test_docs.py compares them.
+A whole table names its file, as in README.md:
+
+    <!-- table: results/seq_scaling/cpu-reference/tables/train.md -->
+
+`python -m tests.doc_examples` writes all of them again; tests/test_docs.py compares them.
 """
 
 from __future__ import annotations
@@ -39,6 +43,7 @@ SCREEN = re.compile(
     r"(?P<body>.*?)```\n\n<!-- end of screen -->",
     re.DOTALL,
 )
+TABLE = re.compile(r"<!-- table: (\S+) -->\n\n(.*?)\n\n<!-- end of table -->", re.DOTALL)
 SCREEN_HEIGHT = 14  # what one framework and mode takes on a screen that is full
 
 
@@ -71,6 +76,12 @@ def rendered(example: re.Match[str]) -> str:
     return "\n".join(line for line in markdown(part).splitlines() if line.startswith("|"))
 
 
+def committed_rows(name: str) -> str:
+    """The rows of a committed table in Markdown, by its path from the root."""
+    lines = (ROOT / name).read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if line.startswith("|"))
+
+
 def rendered_screen(example: re.Match[str]) -> str:
     """The screen of an example, from the run's records."""
     prepared = prepare(read_run(ROOT / "results" / example["run"]))
@@ -90,9 +101,13 @@ def rewritten(page: str) -> str:
         head, _, _ = screen.group(0).partition("```text\n")
         return f"{head}```text\n{rendered_screen(screen)}```\n\n<!-- end of screen -->"
 
-    return SCREEN.sub(replace_screen, EXAMPLE.sub(replace, page))
+    def replace_table(table: re.Match[str]) -> str:
+        return table.group(0).replace(table[2], committed_rows(table[1]))
+
+    page = TABLE.sub(replace_table, EXAMPLE.sub(replace, page))
+    return SCREEN.sub(replace_screen, page)
 
 
 if __name__ == "__main__":
-    for page in PAGES:
+    for page in (ROOT / "README.md", *PAGES):
         page.write_text(rewritten(page.read_text(encoding="utf-8")), encoding="utf-8")

@@ -9,18 +9,19 @@ import csv
 import re
 from pathlib import Path
 
+from tests.doc_examples import TABLE, committed_rows
+
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-TABLE = re.compile(r"<!-- table: (\S+) -->\n(.*?)<!-- end of table -->", re.DOTALL)
 
 
 def test_the_table_is_the_committed_one() -> None:
     blocks = TABLE.findall(README)
     assert blocks
     for name, block in blocks:
-        committed = (ROOT / name).read_text()
-        rows = [line for line in committed.splitlines() if line.startswith("|")]
-        assert block.strip().splitlines() == rows, f"README.md differs from {name}"
+        assert block == committed_rows(name), (
+            f"README.md differs from {name}; write it again with `python -m tests.doc_examples`"
+        )
 
 
 def test_each_ratio_has_the_verdict_of_the_committed_run() -> None:

@@ -48,7 +48,7 @@ def tables(
         Format | None,
         typer.Option(
             "--format",
-            help="Print in this format; markdown, csv and latex: every table, or those of --table.",
+            help="Print in this format; in the others than terminal every table, or --table.",
             show_default="terminal for one RUN",
         ),
     ] = None,
@@ -77,9 +77,11 @@ def tables(
 
     The screen says which variant is the fastest at each length, and how sure that is. --table and
     --all print tables instead; --variants, --framework, --mode and --seq-len choose rows. What is
-    written, and every verdict, is the same whatever is printed, byte for byte. With --check, the exit code is 1 if a file is
-    missing, differs, or does not belong to a table. Of several runs, one that cannot be read is
-    named, the others are still done, and the exit code is 1.
+    written, and every verdict, is the same whatever is printed, byte for byte.
+
+    With --check, the exit code is 1 if a file is missing, differs, or does not belong to a table.
+    Of several runs, one that cannot be read is named, the others are still done, and the exit code
+    is 1.
     """
     from synthbench.store import list_runs
 

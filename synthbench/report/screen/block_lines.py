@@ -20,7 +20,8 @@ from synthbench.report.screen.texts import (
 
 INDENT = "  "
 LONGEST_TITLE = 16  # columns; a longer title has a line of its own
-NARROWEST = 24  # columns for the list of variants; with fewer, a row takes several lines
+NARROWEST = 26  # columns for the list of variants; with fewer, a row takes several lines
+LONGEST_MORE = len("  999 more")
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,9 @@ def block_lines(block: Block, baseline: str, detail: Detail, width: int) -> list
         columns[0] = columns[0]._replace(heading=title)
     taken = sum(column.width + len(GAP) for column in (*columns, memory))
     found = [] if titled else [title]
-    if width - taken < NARROWEST:
+    # Wide enough for the first variant of each row, and how many more there are.
+    needed = max([NARROWEST, *(len(entries[0]) + LONGEST_MORE for entries in others if entries)])
+    if width - taken < needed:
         found = [title, *_stacked(columns, others, memory, detail.wrap, width)]
     else:
         found += _aligned(columns, (heading, others), memory, detail.wrap, width - taken)
@@ -118,7 +121,7 @@ def _stacked(
     for at, entries in enumerate(others):
         pieces = [first.texts[at].strip()]
         pieces += [f"{one.heading}: {one.texts[at]}" for one in (*rest, memory)]
-        flowed = flow(pieces, width - len(INDENT), "; ")
+        flowed = flow(pieces, width - 2 * len(INDENT), "; ")
         flowed += fit(entries, width - 2 * len(INDENT), wrap)
         found += [f"{INDENT}{flowed[0]}", *(f"{INDENT}{INDENT}{text}" for text in flowed[1:])]
     return found

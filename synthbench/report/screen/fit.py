@@ -10,12 +10,13 @@ GAP = "  "  # between pieces
 def flow(pieces: Sequence[str], width: int, gap: str = GAP) -> list[str]:
     """All pieces in as many lines as they need; a piece is never cut, however long."""
     lines: list[str] = []
-    for piece in pieces:
-        if lines and len(lines[-1]) + len(gap) + len(piece) <= width:
+    sign = gap.rstrip()  # at the end of a line that is not the last one
+    for at, piece in enumerate(pieces):
+        end = sign if at < len(pieces) - 1 else ""
+        if lines and len(lines[-1] + gap + piece + end) <= width:
             lines[-1] += gap + piece
         else:
-            if lines:
-                lines[-1] += gap.rstrip()
+            lines[-1:] = [line + sign for line in lines[-1:]]
             lines.append(piece)
     return lines
 

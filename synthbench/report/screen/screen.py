@@ -18,7 +18,7 @@ from synthbench.report.screen.head import failures, measured, remarks, trust
 from synthbench.report.screen.texts import MARKS
 
 HEIGHT, WIDTH = 40, 100  # of the screen, where the terminal is not wider
-MOST_WRAP = 6  # lines for the variants at one length
+MOST_WRAP = 12  # lines for the variants at one length
 MOST_FAILURES = 3
 REASON_LINES = 2  # a longer reason is left to the table
 FEWEST_LENGTHS = 3  # shown before exponents and crossings are left out
@@ -144,9 +144,8 @@ def _failure_lines(screen: Screen, most: int, width: int) -> Iterator[str]:
         else:
             short = text.split(": ", 2)[:2]
             yield from flow([*": ".join(short).split(), "(--table outcomes)"], width, " ")
-    if left_out := len(screen.failures) - most:
-        if left_out > 0:
-            yield f"{left_out} more reasons: --table outcomes"
+    if (left_out := len(screen.failures) - most) > 0:
+        yield f"{left_out} more reasons: --table outcomes"
 
 
 def _most_important(blocks: Sequence[Block], count: int) -> list[Block]:

@@ -50,8 +50,8 @@ def summary(grid: Grid, context: Context, *, mode: str) -> Table:
                 row += [grid.value(key, "peak_bytes")]
             rows.append((*key_values(grid, setting, variant), *row))
     ratio = (
-        f"speed vs {baseline}: steps per second over those of {baseline}; above 1 is faster, if the "
-        "verdict says so. Intervals are in `ratios`. "
+        f"speed vs {baseline}: steps per second over those of {baseline}; above 1 is faster if "
+        "the verdict says so. Intervals are in `ratios`. "
     )
     note = f"{ratio if has_baseline else ''}FLOPs: one forward pass, by formula. {MB}"
     title = f"{MODES[mode]}: every variant at {at_longest(grid)}"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PADDING = 2  # spaces between columns
 LONGEST_TEXT = 60  # characters; longer text wraps
-NARROWEST_TEXT = 20  # columns for a text that wraps
+NARROWEST_TEXT = 12  # columns for a text that wraps
 
 
 def print_screen(console: Console, lines: Sequence[Line]) -> None:
@@ -45,7 +45,10 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """The column positions of each part; groups stay together, key columns are in each part."""
+    """The column positions of each part; each has the key columns.
+
+    Groups stay together unless one is too wide, even with its texts wrapped.
+    """
     widths = [
         min(max(map(len, (column.label, *column.group.split(), *texts))), LONGEST_TEXT)
         for column, texts in zip(columns, zip(*cells, strict=True), strict=True)
@@ -56,14 +59,31 @@ def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int)
         list(block)
         for _, block in groupby(others, key=lambda i: columns[i].group or columns[i].name)
     ]
+    narrowest = [
+        min(one, NARROWEST_TEXT) if is_text(column) and not column.is_key else one
+        for one, column in zip(widths, columns, strict=True)
+    ]
+    room = width - sum(narrowest[i] + PADDING for i in keys)
     found: list[list[int]] = []
-    for block in blocks:
+    for block in (piece for whole in blocks for piece in _pieces(whole, narrowest, room)):
         together = [*(found[-1] if found else keys), *block]
         if found and sum(widths[i] + PADDING for i in together) <= width:
             found[-1] = together
         else:
             found.append([*keys, *block])
     return found or [keys]
+
+
+def _pieces(block: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """A group in as few pieces as there is room for; at least one column in each."""
+    found: list[list[int]] = []
+    for i in block:
+        together = [*(found[-1] if found else []), i]
+        if found and sum(widths[n] + PADDING for n in together) <= room:
+            found[-1] = together
+        else:
+            found.append([i])
+    return found
 
 
 def _print_part(
