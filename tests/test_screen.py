@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
@@ -242,10 +242,12 @@ def made_block(random: Random, lengths: int, variants: int, longest: int) -> Blo
     def judged() -> Judgement | str:
         verdict = random.choice(VERDICTS)
         found = Estimate(random.uniform(-4, 4), random.uniform(0, 0.5), 4.0, 3)
-        return random.choice([Judgement(found, verdict), Judgement(found, verdict), "V oom"])
+        return Judgement(found, verdict) if random.random() < 0.7 else "V oom"
 
     def entry() -> Entry:
-        return Entry(name(), random.choice([10 ** random.uniform(-4, 2), "oom"]), judged())
+        return Entry(
+            name(), 10 ** random.uniform(-4, 2) if random.random() < 0.5 else "oom", judged()
+        )
 
     setting = random.choice(["", "", "form=fused", "batch=4 dtype=bfloat16 label=translation"])
     exponents = [Exponent(1.5, 1.5 - half, 1.5 + half) for half in (0.0, 0.25)]
@@ -266,6 +268,7 @@ def made_block(random: Random, lengths: int, variants: int, longest: int) -> Blo
     )
 
 
+@settings(max_examples=40)
 @given(
     blocks=st.integers(0, 16), lengths=st.integers(1, 12), variants=st.integers(0, 30),
     longest=st.integers(1, 32), reasons=st.lists(st.text("abc ", max_size=400), max_size=6),

@@ -26,12 +26,14 @@ def fit(pieces: Sequence[str], width: int, lines: int) -> list[str]:
 
     At least the first piece is shown, if need be on a line that is too long.
     """
-    for shown in range(len(pieces), 0, -1):
-        left_out = len(pieces) - shown
-        more = [f"{left_out} more"] if left_out else []
-        flowed = flow([*pieces[:shown], *more], width)
-        if len(flowed) <= lines:
-            return flowed
-        if shown == 1:
-            return [GAP.join([pieces[0], *more])]
-    return []
+    whole = flow(pieces, width)
+    if len(whole) <= lines:
+        return whole
+    found: list[str] = []
+    for shown in range(1, len(pieces)):
+        more = f"{len(pieces) - shown} more"
+        flowed = flow([*pieces[:shown], more], width)
+        if len(flowed) > lines:
+            return found or [GAP.join([pieces[0], more])]
+        found = flowed
+    return found or [pieces[0]]

@@ -33,7 +33,7 @@ def measured(prepared: Prepared) -> list[str]:
     ]
     environment = info.environment
     versions = environment.get("versions", {})
-    return [
+    found = [
         f"{info.suite} on {info.device}: {', '.join(what)}",
         ", ".join(
             [
@@ -45,6 +45,7 @@ def measured(prepared: Prepared) -> list[str]:
         ", ".join(f"{name} {versions[name]}" for name in LIBRARIES if versions.get(name)),
         _model(grid.records),
     ]
+    return [text for text in found if text]
 
 
 def trust(prepared: Prepared) -> list[str]:
