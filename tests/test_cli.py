@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -601,3 +602,16 @@ def test_a_wrong_choice_of_rows_is_one_clear_message(
 def test_a_choice_needs_a_run(capsys: Captured, tmp_path: Path) -> None:
     told = refused(capsys, "tables", "--table", "ratios", "--results", str(tmp_path))
     assert "name the run" in told
+
+
+def test_a_terminal_is_used_to_its_width_and_a_pipe_has_100_columns(
+    capsys: Captured, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    piped = synthbench(capsys, "tables", reference)[1].splitlines()[:-1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    styled = synthbench(capsys, "tables", reference)[1]
+    shown = re.sub("\x1b\\[[0-9;]*m", "", styled).splitlines()[:-1]
+    assert 90 < max(map(len, piped)) <= 100
+    assert 140 < max(map(len, shown)) <= 160
+    assert len(shown) < 40
