@@ -1,4 +1,4 @@
-# make bench    measure every mixer in both frameworks (the smoke suite) and print the table
+# make bench    measure every mixer in both frameworks (the smoke suite) and print one screen about it
 # make test     everything that CI runs
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (more than an hour)

@@ -18,12 +18,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
-from synthbench.analysis.comparison import CONFIDENCE, Comparison, Judgement
+from synthbench.analysis.comparison import CONFIDENCE, Judgement
 from synthbench.analysis.moderated_variance import t_quantile
-from synthbench.report.data.context import context_of, variant_order
-from synthbench.report.data.grid import FRAMEWORKS, Grid, Key
+from synthbench.report.data.grid import FRAMEWORKS, Key
 from synthbench.report.data.noise import Noise
-from synthbench.report.tables.ratios import judge_all
+from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
 
 SAID = {"faster", "slower", "same"}  # verdicts that exclude each other
@@ -94,20 +93,13 @@ def name(key: Key) -> str:
 
 def read_ratios(run_dir: Path) -> tuple[dict[Key, Ratio], Noise]:
     """The ratios of a run by the position of their cells, and its noise."""
-    run = read_run(run_dir)
-    grid = Grid(run.records, variant_order(run.info))
-    context = context_of(run, grid)
-    compared: dict[Key, Comparison] = {}
-    for key in grid.keys:
-        baseline = key._replace(variant=context.baseline, replica=0)
-        one = grid.compare(key, baseline, context.baseline)
-        if key != baseline and isinstance(one, Comparison):
-            compared[key] = one
+    context = prepare(read_run(run_dir)).context
     found = {}
-    for key, judged in zip(compared, judge_all(compared, context.noise), strict=True):
-        floor = context.noise.floor(key)
-        size = math.log(floor.ratio(judged.estimate.rounds)) if floor else 0.0
-        found[key] = Ratio(judged, size)
+    for key, judged in context.verdicts.items():
+        if isinstance(judged, Judgement):
+            floor = context.noise.floor(key)
+            size = math.log(floor.ratio(judged.estimate.rounds)) if floor else 0.0
+            found[key] = Ratio(judged, size)
     return found, context.noise
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -202,8 +204,9 @@ def test_a_run_from_end_to_end(capsys: Captured, tmp_path: Path) -> None:
     call = ["run", "--suite", suite, "--device", "cpu", "--out", str(out)]
     code, printed, err = synthbench(capsys, *call)
     assert code == 0, err
-    assert "every variant at length 8" in printed
-    assert "All 2 cells are ok." in printed
+    assert printed.startswith("tiny on cpu: 2 variants, torch, forward, length 8, 1 round")
+    assert "parity passed 2 of 2" in printed
+    assert len(printed.splitlines()) <= 40
     assert str(out / "tables") in printed
     assert {record.cell.variant for record in read_run(out).records} == {"V", "R"}
     assert synthbench(capsys, "tables", str(out), "--check")[0] == 0
@@ -240,7 +243,7 @@ def test_what_came_out_decides_the_exit_code(
     assert code == expected
     (folder,) = (tmp_path / "results" / "tiny").iterdir()
     assert folder.name.startswith("cpu-")
-    assert "Cells without numbers" in printed
+    assert "Trust: " in printed
     assert (outcome == "ok") == ("so it was" not in printed)
     if outcome in ("crashed", "quarantined"):
         assert f"1 {outcome}" in err
@@ -363,7 +366,7 @@ def test_tables_are_made_printed_and_checked(
     for spelling in ("smoke/1", "results/smoke/1", str(tmp_path / "results/smoke/1")):
         assert synthbench(capsys, "tables", spelling, "--check")[0] == 0
     beginnings = {
-        "terminal": "A train step",
+        "terminal": "smoke on cpu: 1 variant",
         "markdown": "## A train step",
         "csv": "variant,",
         "latex": "%",
@@ -417,7 +420,7 @@ def test_a_folder_that_cannot_be_written_is_named(capsys: Captured, tmp_path: Pa
     (run / "tables").write_text("a file where the folder should be")
     code, out, err = synthbench(capsys, "tables", str(run))
     assert code == 2
-    assert out.startswith("A train step")  # printing needs no folder
+    assert out.startswith("smoke on cpu")  # printing needs no folder
     assert f"cannot write tables to {run / 'tables'}" in err
 
 
@@ -515,3 +518,100 @@ def test_a_wrong_retry_is_one_clear_message(
     capsys: Captured, arguments: list[str], message: str
 ) -> None:
     assert message in refused(capsys, "run", "--suite", "smoke", "--device", "cpu", *arguments)
+
+
+# --- the screen, and more of it ------------------------------------------------------------------
+
+REFERENCE = str(REPOSITORY / "results" / "seq_scaling" / "cpu-reference")
+
+
+@pytest.fixture
+def reference(tmp_path: Path) -> str:
+    """A copy of the committed run without its tables."""
+    folder = tmp_path / "seq_scaling" / "cpu-reference"
+    shutil.copytree(REFERENCE, folder, ignore=shutil.ignore_patterns("tables", "plots"))
+    return str(folder)
+
+
+def test_tables_prints_one_screen_and_writes_every_table(capsys: Captured, reference: str) -> None:
+    code, out, err = synthbench(capsys, "tables", reference)
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines[:-1])) <= 100
+    assert lines[-1] == f"Tables: {reference}/tables"
+    code, out, _ = synthbench(
+        capsys, "tables", reference, "--framework", "jax", "--seq-len", "512", "--mode", "train",
+        "--variants", "V,FR(rank=32)",
+    )  # fmt: skip
+    assert code == 0
+    assert len([line for line in out.splitlines() if "FR(rank=32) 1.35?" in line]) == 1
+    assert "linformer" not in out
+    assert synthbench(capsys, "tables", reference, "--check")[0] == 0
+    for path in (Path(REFERENCE) / "tables").iterdir():
+        assert (Path(reference) / "tables" / path.name).read_bytes() == path.read_bytes()
+
+
+def test_a_table_by_name_a_sorted_one_and_all(capsys: Captured, reference: str) -> None:
+    code, out, _ = synthbench(
+        capsys, "tables", reference, "--table", "memory", "--table", "cost", "--framework=torch",
+        "--mode=train", "--seq-len=512", "--sort", "L=512 MB",
+    )  # fmt: skip
+    assert code == 0
+    assert out.startswith("Peak memory by length")
+    assert "Parameters and FLOPs" in out
+    memory = [line.split() for line in out.splitlines() if line.startswith("torch ")]
+    assert [float(line[3].rstrip("*")) for line in memory] == sorted(
+        float(line[3].rstrip("*")) for line in memory
+    )
+    assert len(memory) == 21
+    code, out, _ = synthbench(
+        capsys, "tables", reference, "--table=ratios", "--format=csv", "--seq-len=128"
+    )
+    assert code == 0
+    assert out.startswith("framework,mode,variant,L=128 speed vs V,L=128 low,L=128 high,L=128 verd")
+    code, out, _ = synthbench(capsys, "tables", reference, "--all")
+    assert code == 0
+    assert len(out.splitlines()) > 1000
+    for title in ("A train step", "Speed relative to V", "Cells without numbers"):
+        assert title in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--table", "ratio"], "table of this run 'ratio' not known. Did you mean ratios"),
+        (["--table", "forms"], "table of this run 'forms' not known."),
+        (["--table", ""], "write --table ratios"),
+        (["--seq-len", "300"], "length 300 is not in this run; it has 128, 256, 512, 1024, 2048"),
+        (["--mode", "eval"], "mode of this run 'eval' not known. Known: forward, train"),
+        (["--variants", "linfromer"], "Did you mean linformer?"),
+        (["--sort", "L=512 MB"], "--sort orders the rows of tables; add --table NAME or --all"),
+        (["--table", "memory", "--sort", "MB"], "column 'MB' not known."),
+        (["--check", "--all"], "leave --check and --paper out"),
+    ],
+)
+def test_a_wrong_choice_of_rows_is_one_clear_message(
+    arguments: list[str], message: str, capsys: Captured
+) -> None:
+    told = refused(capsys, "tables", REFERENCE, *arguments)
+    assert message in told
+    assert len(told.splitlines()) == 1
+
+
+def test_a_choice_needs_a_run(capsys: Captured, tmp_path: Path) -> None:
+    told = refused(capsys, "tables", "--table", "ratios", "--results", str(tmp_path))
+    assert "name the run" in told
+
+
+def test_a_terminal_is_used_to_its_width_and_a_pipe_has_100_columns(
+    capsys: Captured, reference: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+    piped = synthbench(capsys, "tables", reference)[1].splitlines()[:-1]
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    styled = synthbench(capsys, "tables", reference)[1]
+    shown = re.sub("\x1b\\[[0-9;]*m", "", styled).splitlines()[:-1]
+    assert 90 < max(map(len, piped)) <= 100
+    assert 140 < max(map(len, shown)) <= 160
+    assert len(shown) < 40

@@ -18,6 +18,7 @@ import synthbench
 from synthbench.mixers.notation import canonical
 from synthbench.record import Outcome
 from synthbench.report.data import grid
+from synthbench.report.screen.texts import MARKS
 from synthbench.report.tables import break_even, scaling, utilisation
 from synthbench.report.tables.catalog import TABLES
 from synthbench.run.extensions import load_plugin
@@ -169,6 +170,33 @@ def test_the_example_rows_are_those_of_the_records(page: Path) -> None:
             f"the example of table {example['table']} is not what its records give; "
             "write it again with `python -m tests.doc_examples`"
         )
+
+
+@pytest.mark.parametrize("page", doc_examples.PAGES, ids=lambda page: page.name)
+def test_the_example_screens_are_those_of_the_records(page: Path) -> None:
+    screens = list(doc_examples.SCREEN.finditer(page.read_text(encoding="utf-8")))
+    assert screens
+    for screen in screens:
+        assert screen["body"] == doc_examples.rendered_screen(screen), (
+            "the example of the screen is not what its records give; write it again with "
+            "`python -m tests.doc_examples`"
+        )
+
+
+def test_each_mark_and_option_of_the_screen_is_explained() -> None:
+    body = next(b for h, b in sections("docs/tables.md").items() if h.startswith("The screen:"))
+    for verdict, mark in MARKS.items():
+        assert re.search(rf"^\| `{re.escape(mark)}` \| `{verdict}`", body, re.MULTILINE), verdict
+    for option in (
+        "--table",
+        "--all",
+        "--variants",
+        "--framework",
+        "--mode",
+        "--seq-len",
+        "--sort",
+    ):
+        assert f"`{option}" in body, option
 
 
 def test_each_public_name_has_a_section() -> None:

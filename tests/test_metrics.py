@@ -257,7 +257,7 @@ def test_a_table_added_to_the_catalog_is_everywhere(
             main(["tables", *arguments, "--results", str(tmp_path)])
         return int(ended.value.code or 0), capsys.readouterr().out
 
-    code, printed = synthbench("made_up/one")
+    code, printed = synthbench("made_up/one", "--table", "cells")
     assert code == 0
     assert "How many cells" in printed
     folder = run / "tables"

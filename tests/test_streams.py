@@ -44,7 +44,7 @@ def test_a_stream_that_cannot_encode_a_character_gets_an_escape(
     run = made_run(tmp_path / "smoke" / "1", "crashed", device="\u2615")
     use_ascii_streams(monkeypatch)
     assert code_of("tables", str(run)) == 0
-    assert rb"Device \u2615" in content(sys.stdout)
+    assert rb"smoke on \u2615: " in content(sys.stdout)
     assert code_of("tables", str(run / "\u2615")) == 2
     assert content(sys.stderr).startswith(b"synthbench: run ")
 

@@ -1,4 +1,4 @@
-"""`synthbench run`: measure a suite, write its tables, print what came out."""
+"""`synthbench run`: measure a suite, write its tables, print one screen about it."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from synthbench.cli.options import (
 )
 from synthbench.cli.output import complain, console, say
 from synthbench.cli.runs import newest_unfinished
+from synthbench.cli.shown import Format, Shown
 from synthbench.devices import AUTO
 from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
     from synthbench.run.runner import Summary
     from synthbench.suites.plan import Plan
 
-# The tables a run prints; the others are files.
-SHOWN = ("train", "forward", "forms", "warnings", "outcomes")
 FAILED = (
     "crashed",
     "quarantined",
@@ -105,7 +104,7 @@ def run(
     plugin: Plugin = [],  # noqa: B006
     results: Results = Path("results"),
 ) -> None:
-    """Measure every cell of a suite and print its tables.
+    """Measure every cell of a suite, write its tables, and print one screen about them.
 
     Exit code 0: done; out of memory and time-outs are results. 1: a cell crashed or was
     quarantined. 2: a mistake in the call, or a framework or device that is not there.
@@ -216,21 +215,17 @@ def _tell_kept(summary: Summary, again: str) -> None:
 
 
 def _conclude(summary: Summary) -> int:
-    """Write and print the tables of what was measured; the exit code."""
-    from synthbench.report.tables.catalog import make_tables
-    from synthbench.report.text.terminal import print_tables
+    """Write the tables of what was measured, and print the screen; the exit code."""
     from synthbench.store import read_run
 
     if summary.outcomes:
-        measured = read_run(summary.run_dir)
         folder = _write_tables(summary.run_dir)
-        shown = [t for t in make_tables(measured) if t.name in SHOWN]
-        print_tables(console(), shown)
-        say(f"\nRecords: {summary.run_dir}\nTables:  {folder}")
+        Shown().print_run(read_run(summary.run_dir), Format.TERMINAL, footer=2)
+        say(f"Records: {summary.run_dir}\nTables:  {folder}")
     failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
     if failed:
         found = " and ".join(f"{count} {name}" for name, count in failed.items())
-        complain(f"{found}: see the last table for the reasons")
+        complain(f"{found}: see the reasons above, and all of them in the table `outcomes`")
     if summary.missing:
         complain(f"not run: {', '.join(summary.missing)} (the reason stands above)")
         return 2

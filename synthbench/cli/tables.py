@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
 
 from synthbench.cli.options import Results
-from synthbench.cli.output import complain, console, say, write
+from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run
+from synthbench.cli.shown import (
+    AllOption,
+    Format,
+    Shown,
+    ShownFrameworks,
+    ShownLengths,
+    ShownModes,
+    ShownVariants,
+    SortOption,
+    TableOption,
+    print_as,
+)
 from synthbench.errors import NotationError, ResultsError
 
-if TYPE_CHECKING:
-    from synthbench.report.data.table import Table
-    from synthbench.store import Run
-
-
 T = TypeVar("T")
-
-
-class Format(StrEnum):
-    """How tables can be printed."""
-
-    TERMINAL = "terminal"
-    MARKDOWN = "markdown"
-    CSV = "csv"
-    LATEX = "latex"
 
 
 def tables(
@@ -40,10 +37,19 @@ def tables(
             show_default=False,
         ),
     ] = None,
+    table: TableOption = [],  # noqa: B006  typer reads the default, nothing changes it
+    every_table: AllOption = False,
+    variants: ShownVariants = [],  # noqa: B006
+    framework: ShownFrameworks = [],  # noqa: B006
+    mode: ShownModes = [],  # noqa: B006
+    seq_len: ShownLengths = [],  # noqa: B006
+    sort: SortOption = None,
     format: Annotated[
         Format | None,
         typer.Option(
-            "--format", help="Print the tables in this format.", show_default="terminal for one RUN"
+            "--format",
+            help="Print in this format; in the others than terminal every table, or --table.",
+            show_default="terminal for one RUN",
         ),
     ] = None,
     check: Annotated[
@@ -67,16 +73,26 @@ def tables(
     ] = None,
     results: Results = Path("results"),
 ) -> None:
-    """Make the tables of a run from its records: print them and write Markdown, CSV and LaTeX.
+    """Make the tables of a run from its records: print one screen, write Markdown, CSV and LaTeX.
 
-    The same records always give the same bytes. With --check, the exit code is 1 if a file is
-    missing, differs, or does not belong to a table. Of several runs, one that cannot be read is
-    named, the others are still done, and the exit code is 1.
+    The screen says which variant is the fastest at each length, and how sure that is. --table and
+    --all print tables instead; --variants, --framework, --mode and --seq-len choose rows. What is
+    written, and every verdict, is the same whatever is printed, byte for byte.
+
+    With --check, the exit code is 1 if a file is missing, differs, or does not belong to a table.
+    Of several runs, one that cannot be read is named, the others are still done, and the exit code
+    is 1.
     """
     from synthbench.store import list_runs
 
     if page is not None and not paper:
         raise NotationError("--page is the page of the paper's tables; add --paper")
+    shown = Shown.of(table, every_table, variants, framework, mode, seq_len, sort)
+    if shown != Shown() and (run is None or check or paper):
+        raise NotationError(
+            "--table, --all, --variants, --framework, --mode, --seq-len and --sort choose what is "
+            "printed of one run; name the run, and leave --check and --paper out"
+        )
     if paper:
         _paper(results, page, format or Format.TERMINAL)
         return
@@ -89,8 +105,8 @@ def tables(
     if check:
         _check(runs, results if run is None else None)
     else:
-        shown = format or (Format.TERMINAL if run is not None else None)
-        done = _each(runs, lambda folder: _make(folder, shown))
+        wanted = format or (Format.TERMINAL if run is not None else None)
+        done = _each(runs, lambda folder: _make(folder, shown, wanted))
         if len(done) < len(runs):
             raise typer.Exit(1)
 
@@ -121,7 +137,7 @@ def _paper(results: Path, page: Path | None, shown: Format) -> None:
             read_run(folder)
         except ResultsError as error:
             complain(f"synthbench: {error}")
-    _show(paper_tables(results), shown)
+    print_as(paper_tables(results), shown)
     written = write_paper(results, page)
     if shown is Format.TERMINAL:
         say(f"\nTables: {written}")
@@ -149,32 +165,17 @@ def _check(runs: list[Path], results: Path | None) -> None:
     typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) > 1)} match the records")
 
 
-def _make(folder: Path, shown: Format | None) -> None:
+def _make(folder: Path, shown: Shown, format: Format | None) -> None:
     from synthbench.report.text.files import write_tables
     from synthbench.store import read_run
 
     measured = read_run(folder)
     for damage in measured.damaged:
         complain(f"{folder}: {damage}; skipped")
-    if shown is not None:
-        _print(measured, shown)
+    if format is None:
+        say(write_tables(measured))
+        return
+    is_screen = shown.print_run(measured, format, footer=1)
     written = write_tables(measured)
-    if shown in (None, Format.TERMINAL):
-        say(f"\nTables: {written}" if shown else written)
-
-
-def _print(measured: Run, shown: Format) -> None:
-    from synthbench.report.tables.catalog import make_tables
-
-    _show(make_tables(measured), shown)
-
-
-def _show(made: list[Table], shown: Format) -> None:
-    from synthbench.report.text.formats import FORMATS
-    from synthbench.report.text.terminal import print_tables
-
-    if shown is Format.TERMINAL:
-        print_tables(console(), made)
-    else:
-        _, text_of = FORMATS[shown]
-        write("\n".join(map(text_of, made)))
+    if format is Format.TERMINAL:
+        say(f"Tables: {written}" if is_screen else f"\nTables: {written}")

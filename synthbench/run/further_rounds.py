@@ -18,26 +18,22 @@ class Undecided(NamedTuple):
 
 def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Undecided:
     """What is undecided and has fewer than `most_rounds` rounds, with its baselines and twins."""
-    from synthbench.analysis.comparison import Comparison  # pandas and scipy: only where needed
-    from synthbench.report.data.context import context_of, variant_order
-    from synthbench.report.data.grid import Grid
-    from synthbench.report.tables.ratios import compare_all, judge_all
+    from synthbench.analysis.comparison import Judgement  # pandas and scipy: only where needed
+    from synthbench.report.data.prepared import prepare
     from synthbench.store import Run
 
-    grid = Grid(records, variant_order(info))
-    context = context_of(Run(Path(), info, list(records), []), grid)
-    found = compare_all(grid, context.baseline)
-    compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
+    prepared = prepare(Run(Path(), info, list(records), []))
+    ids, baseline = prepared.grid.ids, prepared.context.baseline
     cells: set[str] = set()
     count = 0
-    for key, judged in zip(compared, judge_all(compared, context.noise), strict=True):
-        if key.replica or judged.verdict != "undecided" or judged.estimate.rounds >= most_rounds:
+    for key, judged in prepared.context.verdicts.items():
+        if key.replica or not isinstance(judged, Judgement):
+            continue
+        if judged.verdict != "undecided" or judged.estimate.rounds >= most_rounds:
             continue
         count += 1
-        baseline = key._replace(variant=context.baseline, replica=0)
-        for each in (key, baseline, baseline._replace(replica=1)):
-            if each in grid.ids:
-                cells.add(grid.ids[each])
+        own = key._replace(variant=baseline, replica=0)
+        cells |= {ids[each] for each in (key, own, own._replace(replica=1)) if each in ids}
     return Undecided(count, frozenset(cells))
 
 

@@ -14,6 +14,7 @@ from synthbench.record import Ceiling, KernelChoice, Record, RunInfo
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import Noise, noise_of
 from synthbench.report.data.table import MARK
+from synthbench.report.data.verdicts import Verdicts
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 
@@ -22,20 +23,26 @@ VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
 
 @dataclass(frozen=True)
 class Context:
-    """What tables need in addition to the records: the baseline, the shared lines, the noise."""
+    """What tables need in addition to the records: the baseline, the shared lines, the noise.
+
+    `remarks`: those of the shared lines that restrict what may be concluded from the run.
+    """
 
     baseline: str
     shared: tuple[str, ...]
     noise: Noise
     ceilings: tuple[Ceiling, ...] = ()
     choices: Mapping[str, Sequence[KernelChoice]] = field(default_factory=dict)  # by machine
+    remarks: tuple[str, ...] = ()
+    verdicts: Verdicts = field(default_factory=dict)
 
 
 def context_of(run: Run, grid: Grid) -> Context:
     """Make the context from run.json and from the cells."""
     cells = list({record.id: record.cell for record in run.records}.values())
     model = _model(cells, _built(run.records))
-    lines = [model, *_setting(grid), _machine(run.info), _software(run.info)]
+    setting = _setting(grid)
+    lines = [model, *setting, _machine(run.info), _software(run.info)]
     rounds = len({record.round for record in run.records})
     times = len(run.info.resumed)
     sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
@@ -45,17 +52,20 @@ def context_of(run: Run, grid: Grid) -> Context:
     )
     noise = noise_of(grid, run.info)
     lines.append(noise.line)
+    state = []
     if run.info.finished is None:
-        lines.append("This run is not finished; continue it with `synthbench run --resume`.")
+        state.append("This run is not finished; continue it with `synthbench run --resume`.")
     if run.damaged:
-        lines.append(f"{len(run.damaged)} damaged lines of records.jsonl were skipped.")
+        state.append(f"{len(run.damaged)} damaged lines of records.jsonl were skipped.")
+    lines += state
     if any(record.measurements.warnings for record in run.records):
         lines.append(
             f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
     baseline = named(str(run.info.settings.get("baseline", "V")))
     choices = {machine.id: machine.choices for machine in run.info.machines}
-    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings), choices)
+    remarks = (*setting, *state)
+    return Context(baseline, tuple(lines), noise, tuple(run.info.ceilings), choices, remarks)
 
 
 def variant_order(info: RunInfo) -> list[str]:
@@ -75,7 +85,7 @@ def named(variant: str) -> str:
 def _built(records: Iterable[Record]) -> str:
     """In parentheses, the forms that were built for `auto`; empty if no record has them."""
     forms = {r.measurements.form for r in records if r.cell.form == "auto"} - {None}
-    return f" (built: {_either(forms)})" if forms else ""
+    return f" (built: {either(forms)})" if forms else ""
 
 
 def _model(cells: list[Cell], built: str) -> str:
@@ -86,14 +96,14 @@ def _model(cells: list[Cell], built: str) -> str:
     contents = [cell.flat() for cell in cells]
 
     def values(name: str) -> str:
-        return _either(content[name] for content in contents)
+        return either(content[name] for content in contents)
 
     max_len = values("max_len")
     if len({c.model.max_len for c in cells}) > 1 and all(
         c.model.max_len == c.seq_len for c in cells
     ):
         max_len = "= the length"
-    head_dim = _either(
+    head_dim = either(
         cell.model.head_dim or cell.model.d_model // cell.model.heads for cell in cells
     )
     parts = [
@@ -122,14 +132,18 @@ def _machine(info: RunInfo) -> str:
     parts = [str(environment.get("cpu", "unknown CPU")), f"{len(cores)} cores"]
     if memory:
         parts.append(f"{memory / 1e9:.1f} GB of memory")
+    return f"Device {info.device}: {', '.join([*parts, *gpus(info)])}."
+
+
+def gpus(info: RunInfo) -> list[str]:
+    """The GPUs of a run, as the frameworks describe them; none of a run on a CPU."""
     described = {
         str(description)
-        for seen in environment.get("frameworks", {}).values()
+        for seen in info.environment.get("frameworks", {}).values()
         for name, description in seen.items()
         if not is_host(info.device) and is_same_kind(name, info.device)
     }
-    parts += sorted(described)
-    return f"Device {info.device}: {', '.join(parts)}."
+    return sorted(described)
 
 
 def _software(info: RunInfo) -> str:
@@ -149,6 +163,7 @@ def _changed(info: RunInfo) -> str:
     return ""
 
 
-def _either(values: Iterable[Any]) -> str:
+def either(values: Iterable[Any]) -> str:
+    """The distinct values, sorted: "16 or 32"."""
     distinct = set(values)
     return " or ".join(str(v) for v in sorted(distinct, key=lambda v: (str(type(v)), v)))

@@ -25,6 +25,7 @@ MODES = ("forward", "train")
 NOT_RUN = "not run"  # the cell belongs to the run and has no record yet
 NOT_MEASURED = "not measured"  # the cell is ok, but this number could not be measured
 NO_CELL = "no cell"  # the run has no such cell
+TWIN = "(A/A twin)"  # after the name of the baseline, in rows of its twin
 
 # The fields that a table shows in its rows and columns. Any other field in which cells differ
 # becomes part of their setting.

@@ -41,12 +41,18 @@ class Noise:
         return max(1 + self.declared, floor.ratio(rounds) if floor else 1.0)
 
     @property
-    def line(self) -> str:
-        """The noise floors of each framework as a sentence."""
-        by_framework: dict[str, list[float]] = {}
+    def by_framework(self) -> dict[str, list[float]]:
+        """The noise floors of each framework's groups, as ratios above 1."""
+        found: dict[str, list[float]] = {}
         for group, floor in self.floors.items():
             framework = str(group[1]) if isinstance(group, tuple) else ""
-            by_framework.setdefault(framework, []).append(floor.ratio(self.rounds[group]))
+            found.setdefault(framework, []).append(floor.ratio(self.rounds[group]))
+        return found
+
+    @property
+    def line(self) -> str:
+        """The noise floors of each framework as a sentence."""
+        by_framework = self.by_framework
         if not by_framework:
             return NOT_MEASURED
         parts = [

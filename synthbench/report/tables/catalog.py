@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from synthbench.report.data.context import Context, context_of, variant_order
+from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
+from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.data.table import Table
 from synthbench.report.tables.choices import choices
 from synthbench.report.tables.cost import cost
@@ -29,21 +30,20 @@ from synthbench.report.tables.train_flops import train_flops
 from synthbench.report.tables.utilisation import utilisation
 from synthbench.report.tables.warnings import warnings
 from synthbench.store import Run
-from synthbench.tasks.cost import Cost
 
 
 def make_tables(run: Run) -> list[Table]:
     """The tables of a run in the order of TABLES, made only from its records."""
-    order = variant_order(run.info)
-    grid = Grid(run.records, order)
-    of_cost = [record for record in run.records if record.cell.task == Cost.name]
-    cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order)
-    context = context_of(run, grid)
+    return tables_from(prepare(run))
+
+
+def tables_from(prepared: Prepared) -> list[Table]:
+    """The tables of a run that is laid out, in the order of TABLES."""
     made: list[Table | None] = []
     for name, make in TABLES.items():
-        shown = grid if name in FOR_EVERY_TASK else cost_grid
-        if shown.records or not run.records:
-            made.append(make(shown, context))
+        shown = prepared.grid if name in FOR_EVERY_TASK else prepared.cost_grid
+        if shown.records or not prepared.grid.records:
+            made.append(make(shown, prepared.context))
     return [table for table in made if table is not None]
 
 

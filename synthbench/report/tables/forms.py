@@ -11,8 +11,9 @@ from synthbench.analysis.comparison import Comparison, Judgement
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table, Value
+from synthbench.report.data.verdicts import judge_all
 from synthbench.report.tables.layout import Row, rows_by_pair
-from synthbench.report.tables.ratios import judge_all, verdict_text
+from synthbench.report.tables.ratios import verdict_text
 from synthbench.report.tables.utilisation import share
 
 REFERENCE = "form=reference"  # a part of the grid's setting

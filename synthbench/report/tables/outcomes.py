@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from synthbench.report.data.context import Context
-from synthbench.report.data.grid import Grid
+from synthbench.report.data.grid import TWIN, Grid
 from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import (
     Row,
     key_columns,
     key_values,
 )
-from synthbench.report.tables.ratios import TWIN
 
 
 def outcomes(grid: Grid, context: Context) -> Table:

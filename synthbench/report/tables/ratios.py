@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
-from synthbench.analysis.comparison import MOST_ROUNDS, Comparison, Judgement, judge
+from synthbench.analysis.comparison import MOST_ROUNDS, Judgement
 from synthbench.report.data.context import Context
-from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.noise import Noise, percentage
+from synthbench.report.data.grid import NO_CELL, TWIN, Grid, Key
+from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
-
-TWIN = "(A/A twin)"
 
 
 def ratios(grid: Grid, context: Context) -> Table:
@@ -24,38 +20,17 @@ def ratios(grid: Grid, context: Context) -> Table:
             Column(label, "ratio", group) for label in (f"speed vs {baseline}", "low", "high")
         ]
         columns += [Column("verdict", group=group)]
-    rows = _rows(grid, baseline)
-    found = compare_all(grid, baseline)
-    compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
-    judged = dict(zip(compared, judge_all(compared, context.noise), strict=True))
     values: list[Row] = []
-    for keys_of_row, cells in rows:
+    for keys_of_row, cells in _rows(grid, baseline):
         row = list(keys_of_row)
         for key in cells:
-            one = found[key]
-            row += [one] * 4 if isinstance(one, str) else _entry(judged[key])
+            one = context.verdicts.get(key, NO_CELL)
+            row += [one] * 4 if isinstance(one, str) else _entry(one)
         values.append(tuple(row))
-    note = _note(grid, context, list(judged.values()))
+    judged = [one for one in context.verdicts.values() if isinstance(one, Judgement)]
+    note = _note(grid, context, judged)
     title = f"Speed relative to {baseline}: ratio, 95% confidence interval, verdict"
     return Table("ratios", title, note, context.shared, tuple(columns), values)
-
-
-def compare_all(grid: Grid, baseline: str) -> dict[Key, Comparison | str]:
-    """Every cell, and the A/A twin, compared with the baseline; or why it cannot be."""
-    return {
-        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
-        for _, keys in _rows(grid, baseline)
-        for key in keys
-    }
-
-
-def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
-    """The verdicts of one table, each with the margin of its cell."""
-    margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
-    return judge(
-        list(compared.values()), margins,
-        looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared,
-    )  # fmt: skip
 
 
 def _rows(grid: Grid, baseline: str) -> list[tuple[Row, list[Key]]]:

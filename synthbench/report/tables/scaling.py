@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from synthbench.analysis.comparison import Comparison, Estimate, estimate
-from synthbench.analysis.scaling import FEWEST_LENGTHS, crossing, exponent, upper_half
+from synthbench.analysis.scaling import (
+    FEWEST_LENGTHS,
+    Crossing,
+    Exponent,
+    crossing,
+    exponent,
+    upper_half,
+)
 from synthbench.metrics import significant
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Cost, Grid, Key
@@ -14,6 +22,31 @@ from synthbench.report.tables.layout import Row, key_columns, key_values, rows_b
 
 COSTS: dict[str, Cost] = {"time": "seconds", "memory": "peak_bytes"}
 TOO_FEW = "too few lengths"
+BASELINE = "baseline"  # in place of a ratio to itself
+
+
+class Series(NamedTuple):
+    """A variant over all lengths of its setting."""
+
+    setting: str
+    framework: str
+    mode: str
+    variant: str
+
+
+class Overtaking(NamedTuple):
+    """Where a variant crosses the baseline; `lengths`: those at which both were measured."""
+
+    crossing: Crossing
+    lengths: tuple[int, ...]
+    rounds: int  # the most at any length
+
+
+class Growth(NamedTuple):
+    """How one cost of a variant grows; a text says why a part is missing."""
+
+    exponent: Exponent | str
+    overtaking: Overtaking | str
 
 
 def scaling(grid: Grid, context: Context) -> Table:
@@ -24,21 +57,14 @@ def scaling(grid: Grid, context: Context) -> Table:
         columns += [Column(label, "exponent", name) for label in ("exponent", "low", "high")]
         group = f"{name} overtakes {baseline}"
         columns += [Column(label, "length", group) for label in ("at", "low", "high")]
-    series = {
-        (setting, framework, mode, variant): [
-            Key(setting, variant, framework, mode, length) for length in grid.lengths(setting)
-        ]
-        for setting, framework, mode, variant in rows_by_pair(grid)
-    }
-    compared = {cost: _estimates(grid, baseline, series.values(), cost) for cost in COSTS.values()}
+    found = {cost: growth(grid, baseline, cost) for cost in COSTS.values()}
     rows: list[Row] = []
-    for (setting, framework, mode, variant), keys in series.items():
+    for series in map(Series._make, rows_by_pair(grid)):
         row: list[Value] = []
         for cost in COSTS.values():
-            row += _exponent(grid, keys, cost)
-            ratios = [compared[cost][key] for key in keys]
-            row += ["baseline"] * 3 if variant == baseline else _crossing(keys, ratios, cost)
-        rows.append((*key_values(grid, setting, framework, mode, variant), *row))
+            one = found[cost][series]
+            row += _exponent_values(one.exponent) + _crossing_values(one.overtaking, cost)
+        rows.append((*key_values(grid, *series), *row))
     note = (
         "exponent: cost ~ length^exponent, a least-squares fit on log scales with one point per "
         "round, over the longer half of the lengths at which the variant ran, at least "
@@ -50,6 +76,27 @@ def scaling(grid: Grid, context: Context) -> Table:
     )
     title = f"Scaling with length, and where variants overtake {baseline}"
     return Table("scaling", title, note, context.shared, tuple(columns), rows)
+
+
+def growth(grid: Grid, baseline: str, cost: Cost) -> dict[Series, Growth]:
+    """The exponent of each variant, and where it crosses the baseline."""
+    keys = {
+        series: [
+            Key(series.setting, series.variant, series.framework, series.mode, length)
+            for length in grid.lengths(series.setting)
+        ]
+        for series in map(Series._make, rows_by_pair(grid))
+    }
+    compared = _estimates(grid, baseline, keys.values(), cost)
+    return {
+        series: Growth(
+            _exponent(grid, of_series, cost),
+            BASELINE
+            if series.variant == baseline
+            else _overtaking(of_series, [compared[key] for key in of_series]),
+        )
+        for series, of_series in keys.items()
+    }
 
 
 def _estimates(
@@ -68,10 +115,10 @@ def _estimates(
     }
     estimates = dict(zip(compared, estimate(list(compared.values())), strict=True))
     missing = {key: one for key, one in found.items() if isinstance(one, str)}
-    return {key: estimates.get(key, missing.get(key, "baseline")) for key in found}
+    return {key: estimates.get(key, missing.get(key, BASELINE)) for key in found}
 
 
-def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> list[Value]:
+def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> Exponent | str:
     measured = {
         key.seq_len: costs
         for key in keys
@@ -79,12 +126,11 @@ def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> list[Value]:
     }
     chosen = upper_half(list(measured))
     if len(chosen) < FEWEST_LENGTHS:
-        return [TOO_FEW] * 3
-    fitted = exponent([(length, one) for length in chosen for one in measured[length]])
-    return [fitted.value, fitted.low, fitted.high]
+        return TOO_FEW
+    return exponent([(length, one) for length in chosen for one in measured[length]])
 
 
-def _crossing(keys: Sequence[Key], ratios: Sequence[Estimate | str], cost: Cost) -> list[Value]:
+def _overtaking(keys: Sequence[Key], ratios: Sequence[Estimate | str]) -> Overtaking | str:
     known = [
         (key.seq_len, one)
         for key, one in zip(keys, ratios, strict=True)
@@ -92,9 +138,20 @@ def _crossing(keys: Sequence[Key], ratios: Sequence[Estimate | str], cost: Cost)
     ]
     if len(known) < 2:
         missing = [one for one in ratios if isinstance(one, str)]
-        return [missing[0] if missing and not known else TOO_FEW] * 3
-    lengths = [length for length, _ in known]
+        return missing[0] if missing and not known else TOO_FEW
+    lengths = tuple(length for length, _ in known)
     found = crossing(lengths, [one for _, one in known])
+    return Overtaking(found, lengths, max(one.rounds for _, one in known))
+
+
+def _exponent_values(found: Exponent | str) -> list[Value]:
+    return [found] * 3 if isinstance(found, str) else [found.value, found.low, found.high]
+
+
+def _crossing_values(overtaking: Overtaking | str, cost: Cost) -> list[Value]:
+    if isinstance(overtaking, str):
+        return [overtaking] * 3
+    found = overtaking.crossing
     at: Value = found.length
     match found.kind:
         case "always":
@@ -103,13 +160,13 @@ def _crossing(keys: Sequence[Key], ratios: Sequence[Estimate | str], cost: Cost)
             at = "never in range"
         case "falls behind":
             at = f"until {significant(found.length)}"
-    if cost == "peak_bytes" and all(one.rounds == 1 for _, one in known):
+    if cost == "peak_bytes" and overtaking.rounds == 1:
         return [at, "one round", "one round"]  # there is one peak per round
-    ends = [_end(end, lengths) for end in (found.low, found.high)]
-    return [at, *ends]
+    return [at, *(crossing_end(end, overtaking.lengths) for end in (found.low, found.high))]
 
 
-def _end(length: float, measured: Sequence[int]) -> Value:
+def crossing_end(length: float, measured: Sequence[int]) -> Value:
+    """An end of the interval of a crossing; in words if it is outside the measured lengths."""
     if length == 0:
         return f"below {measured[0]}"
     return f"above {measured[-1]}" if length == float("inf") else length

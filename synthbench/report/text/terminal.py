@@ -1,4 +1,4 @@
-"""A table on a terminal; a wide table is split into parts that repeat the key columns."""
+"""The screen and tables on a terminal; a wide table is split into parts that repeat its keys."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from synthbench.printable import one_line
 from synthbench.report.data.table import Column, Table
+from synthbench.report.screen.screen import Line
 from synthbench.report.text.layout import is_text
 
 if TYPE_CHECKING:
@@ -15,6 +16,13 @@ if TYPE_CHECKING:
 
 PADDING = 2  # spaces between columns
 LONGEST_TEXT = 60  # characters; longer text wraps
+NARROWEST_TEXT = 12  # columns for a text that wraps
+
+
+def print_screen(console: Console, lines: Sequence[Line]) -> None:
+    """Print lines as they are: one that is wider than the console is neither wrapped nor cut."""
+    for line in lines:
+        _print_line(console, line.text, line.style, soft_wrap=True)
 
 
 def print_tables(console: Console, tables: Sequence[Table]) -> None:
@@ -26,7 +34,7 @@ def print_tables(console: Console, tables: Sequence[Table]) -> None:
 
 
 def print_table(console: Console, table: Table) -> None:
-    """Print title, values and note; no wider than the console if the key columns fit."""
+    """Print title, values and note; wider than the console rather than cutting a value."""
     _print_line(console, table.title, "bold")
     cells = table.shown
     if cells:
@@ -37,7 +45,10 @@ def print_table(console: Console, table: Table) -> None:
 
 
 def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int) -> list[list[int]]:
-    """The column positions of each part; groups stay together, key columns are in each part."""
+    """The column positions of each part; each has the key columns.
+
+    Groups stay together unless one is too wide, even with its texts wrapped.
+    """
     widths = [
         min(max(map(len, (column.label, *column.group.split(), *texts))), LONGEST_TEXT)
         for column, texts in zip(columns, zip(*cells, strict=True), strict=True)
@@ -48,14 +59,31 @@ def parts(columns: Sequence[Column], cells: Sequence[Sequence[str]], width: int)
         list(block)
         for _, block in groupby(others, key=lambda i: columns[i].group or columns[i].name)
     ]
+    narrowest = [
+        min(one, NARROWEST_TEXT) if is_text(column) and not column.is_key else one
+        for one, column in zip(widths, columns, strict=True)
+    ]
+    room = width - sum(narrowest[i] + PADDING for i in keys)
     found: list[list[int]] = []
-    for block in blocks:
+    for block in (piece for whole in blocks for piece in _pieces(whole, narrowest, room)):
         together = [*(found[-1] if found else keys), *block]
         if found and sum(widths[i] + PADDING for i in together) <= width:
             found[-1] = together
         else:
             found.append([*keys, *block])
     return found or [keys]
+
+
+def _pieces(block: Sequence[int], widths: Sequence[int], room: int) -> list[list[int]]:
+    """A group in as few pieces as there is room for; at least one column in each."""
+    found: list[list[int]] = []
+    for i in block:
+        together = [*(found[-1] if found else []), i]
+        if found and sum(widths[n] + PADDING for n in together) <= room:
+            found[-1] = together
+        else:
+            found.append([i])
+    return found
 
 
 def _print_part(
@@ -68,26 +96,34 @@ def _print_part(
     previous = None
     longest = {i: max(len(row[i]) for row in cells) for i in part}
     fits = sum(width + PADDING for width in longest.values()) <= console.width
+    needed = 0
     for i in part:
         column = table.columns[i]
         wraps = is_text(column) and not column.is_key and not fits
         starts_group = column.group and column.group != previous
         previous = column.group
         heading = [*column.group.split(), column.label] if starts_group else [column.label]
+        on_one_line = longest[i] <= LONGEST_TEXT and not wraps
+        widest = max(longest[i], *map(len, heading))
+        needed += (widest if on_one_line else min(widest, NARROWEST_TEXT)) + PADDING
         shown.add_column(
             Text("\n".join(map(one_line, heading))),
             justify="left" if is_text(column) else "right",
             vertical="bottom",
-            no_wrap=longest[i] <= LONGEST_TEXT and not wraps,
+            no_wrap=on_one_line,
             overflow="fold",
         )
     for row in cells:
         shown.add_row(*(Text(row[i]) for i in part))
+    width = console.width
+    console.width = max(width, needed)  # rich cuts what is wider
     console.print(shown)
+    console.width = width
     console.print()
 
 
-def _print_line(console: Console, line: str, style: str) -> None:
+def _print_line(console: Console, line: str, style: str, *, soft_wrap: bool = False) -> None:
     from rich.text import Text
 
-    console.print(Text(one_line(line), style))  # as Text: no markup, no :emoji:
+    # As Text: no markup, no :emoji:.
+    console.print(Text(one_line(line), style), soft_wrap=soft_wrap)

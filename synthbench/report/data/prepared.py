@@ -1,0 +1,33 @@
+"""A run laid out for tables and for the screen."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+from synthbench.report.data.context import Context, context_of, variant_order
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.verdicts import verdicts_of
+from synthbench.store import Run
+from synthbench.tasks.cost import Cost
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """`grid` has the cells of every task, `cost_grid` only those of the task `cost`."""
+
+    run: Run
+    grid: Grid
+    cost_grid: Grid
+    context: Context
+
+
+def prepare(run: Run) -> Prepared:
+    """Lay out the records of a run, and judge its ratios."""
+    order = variant_order(run.info)
+    grid = Grid(run.records, order)
+    of_cost = [record for record in run.records if record.cell.task == Cost.name]
+    cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order)
+    context = context_of(run, grid)
+    verdicts = verdicts_of(cost_grid, context.baseline, context.noise)
+    return Prepared(run, grid, cost_grid, dataclasses.replace(context, verdicts=verdicts))
