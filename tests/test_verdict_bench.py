@@ -1,0 +1,41 @@
+"""benchmarks/verdicts.py: where there is hardly any noise, every verdict is right."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from benchmarks.verdicts import GROUPS, LEAST, VARIANTS, described, recorded_noise, sequential
+from synthbench.report.data.grid import Grid
+from tests.test_tables import cell, record
+
+CALM = np.array([-1e-4, 0.0, 1e-4])
+
+
+@pytest.mark.parametrize(("slowdown", "verdict"), [(1.0, "same"), (1.02, "same"), (1.1, "slower")])
+def test_without_noise_every_verdict_is_right(slowdown: float, verdict: str) -> None:
+    judged, rounds = sequential(CALM, slowdown, 6, np.random.default_rng(0))
+    assert Counter(one.verdict for one in judged) == {verdict: GROUPS * VARIANTS}
+    assert rounds == LEAST
+
+
+def test_with_too_much_noise_all_rounds_are_used_and_nothing_is_said() -> None:
+    judged, rounds = sequential(np.array([-0.5, 0.5]), 1.0, 4, np.random.default_rng(0))
+    assert {one.verdict for one in judged} == {"undecided"}
+    assert rounds == 4
+
+
+def test_false_verdicts_are_counted() -> None:
+    said = described(CALM, 1.1, tables=2, at_most=3)
+    assert said.startswith("10% slower: a false verdict in 0% of tables; slower 100.0%; 2.0 rounds")
+    assert "false verdict in 100% of tables; same" in described(CALM, 1.01, tables=2, at_most=3)
+
+
+def test_the_noise_is_what_rounds_of_one_cell_differ_by() -> None:
+    """Two rounds of 10 and 20 ms: each is log(sqrt(2)) from the mean, times sqrt(2)."""
+    one = cell("V", "torch", "train", 64)
+    found = [record(one, 0.01), record(one, 0.02, round=1), record(cell("R", "jax", "train", 64))]
+    noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
+    assert sorted(noise) == pytest.approx([-np.log(2) / np.sqrt(2), np.log(2) / np.sqrt(2)])
