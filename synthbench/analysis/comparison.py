@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from synthbench.analysis.moderated_variance import prior_variance, t_quantile
+from synthbench.analysis.moderated_variance import moderated, t_quantile
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
 CONFIDENCE = 0.95
@@ -82,10 +82,9 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
     of Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
     variance is less than the noise within a round implies. From one round only the latter is known.
     """
-    several = [c for c in comparisons if len(c.log_ratios) > 1]
-    variances = [float(np.var(c.log_ratios, ddof=1)) for c in several]
-    all_degrees = [len(c.log_ratios) - 1 for c in several]
-    prior, prior_degrees = prior_variance(variances, all_degrees)
+    several = [c.log_ratios for c in comparisons if len(c.log_ratios) > 1]
+    variances = [float(np.var(ratios, ddof=1)) for ratios in several]
+    spread = iter(moderated(variances, [len(ratios) - 1 for ratios in several]))
     found: list[Estimate] = []
     for comparison in comparisons:
         rounds = len(comparison.log_ratios)
@@ -93,13 +92,9 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
         if rounds == 1:
             found.append(Estimate(mean, comparison.within, math.inf, 1))
             continue
-        observed, degrees = float(np.var(comparison.log_ratios, ddof=1)), rounds - 1
-        variance = prior
-        if math.isfinite(prior_degrees):
-            variance = (prior_degrees * prior + degrees * observed) / (prior_degrees + degrees)
+        variance, degrees = next(spread)
         error = math.sqrt(max(variance, comparison.within**2) / rounds)
-        known = min(prior_degrees + degrees, sum(all_degrees))
-        found.append(Estimate(mean, error, known, rounds))
+        found.append(Estimate(mean, error, degrees, rounds))
     return found
 
 
@@ -112,7 +107,13 @@ def judge(
     confidence after Holm's correction for all comparisons. "same": its interval lies within the
     margin. Otherwise "undecided". "one round": the noise between processes is not known.
     """
-    estimates = estimate(comparisons)
+    return judge_estimates(estimate(comparisons), margin, confidence)
+
+
+def judge_estimates(
+    estimates: Sequence[Estimate], margin: float, confidence: float = CONFIDENCE
+) -> list[Judgement]:
+    """`judge`, for estimates that were made together."""
     tested = [e for e in estimates if e.rounds > 1]
     p_values = [e.p_value for e in tested]
     corrected = iter(zip(holm(p_values), holm_factors(p_values), strict=True))

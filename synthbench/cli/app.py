@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli import listing, streams
+from synthbench.cli.compare import compare
 from synthbench.cli.export import export
 from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
@@ -35,6 +36,7 @@ app.command()(run)
 app.command()(init)
 app.command()(tables)
 app.command()(plot)
+app.command()(compare)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)

@@ -10,7 +10,7 @@ import numpy as np
 from synthbench.analysis.noise_floor import NoiseFloor, noise_floor
 from synthbench.metrics import significant
 from synthbench.record import RunInfo
-from synthbench.report.data.grid import Grid
+from synthbench.report.data.grid import Cost, Grid
 from synthbench.suites.settings import Settings
 
 
@@ -41,11 +41,11 @@ class Noise:
         )
 
 
-def noise_of(grid: Grid, info: RunInfo) -> Noise:
+def noise_of(grid: Grid, info: RunInfo, cost: Cost = "seconds") -> Noise:
     """The noise floor from the A/A twins of a run, and the margin from its settings."""
     ratios: list[float] = []
     for twin in grid.twins():
-        found = grid.compare(twin, twin._replace(replica=0), twin.variant)
+        found = grid.compare(twin, twin._replace(replica=0), twin.variant, cost=cost)
         if not isinstance(found, str):
             ratios.append(float(np.mean(found.log_ratios)))
     declared = info.settings.get("margin", Settings.model_fields["margin"].default)

@@ -1,0 +1,27 @@
+"""The speed of every cell compared with the baseline, all judged together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from synthbench.analysis.comparison import Comparison, Judgement, judge
+from synthbench.report.data.grid import Grid, Key
+
+Verdicts = Mapping[Key, Judgement | str]  # a text says why a cell cannot be compared
+
+
+def verdicts_of(grid: Grid, baseline: str, margin: float) -> dict[Key, Judgement | str]:
+    """The judgement of each variant, and of the A/A twin of the baseline, at each length.
+
+    The correction for many comparisons depends on how many there are. So they are judged once, and
+    every table shows the same verdicts, however few rows it has. A setting without the baseline has
+    none.
+    """
+    found = {
+        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
+        for key in grid.keys
+        if key.replica == (key.variant == baseline) and baseline in grid.variants(key.setting)
+    }
+    compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
+    judged = dict(zip(compared, judge(list(compared.values()), margin), strict=True))
+    return {key: one if isinstance(one, str) else judged[key] for key, one in found.items()}
