@@ -95,8 +95,8 @@ def _sides(runs: Sequence[str], results: Path) -> list[Side]:
 
     if not 2 <= len(runs) <= len(LETTERS):
         raise NotationError(
-            f"{len(runs)} run{'s' * (len(runs) != 1)} cannot be compared; give 2 to {len(LETTERS)}, "
-            "as in `synthbench compare seq_scaling/before seq_scaling/after`"
+            f"{len(runs)} run{'s' * (len(runs) != 1)} cannot be compared; give 2 to "
+            f"{len(LETTERS)}, as in `synthbench compare seq_scaling/before seq_scaling/after`"
         )
     sides = []
     for letter, text in zip(LETTERS, runs, strict=False):

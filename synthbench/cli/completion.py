@@ -33,7 +33,7 @@ def complete_suite(incomplete: str) -> list[str]:
 
 
 def complete_run(context: typer.Context, incomplete: str) -> list[str]:
-    """The suites that have runs, and the runs, as `find_run` takes them."""
+    """The suites that have runs, and the runs, as `find_run` takes them: by name or by path."""
     from synthbench.cli.runs import run_name
     from synthbench.store import list_runs
 
@@ -44,6 +44,8 @@ def complete_run(context: typer.Context, incomplete: str) -> list[str]:
         return []
     suites = dict.fromkeys(run.parent.name for run in found if run.parent != results)
     names = [*suites, *(run_name(run, results) for run in found)]
+    if incomplete.startswith(f"{results}/"):
+        names = [str(run) for run in found]
     return _starting(incomplete, dict.fromkeys(names))
 
 

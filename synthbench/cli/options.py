@@ -8,6 +8,12 @@ from typing import Annotated
 
 import typer
 
+from synthbench.cli.completion import (
+    complete_device,
+    complete_frameworks,
+    complete_suite,
+    complete_variants,
+)
 from synthbench.errors import NotationError, quote
 
 Plugin = Annotated[
@@ -27,6 +33,7 @@ FrameworkOption = Annotated[
         metavar="torch,jax",
         help="Frameworks, separated by commas.",
         show_default=False,
+        autocompletion=complete_frameworks,
     ),
 ]
 VariantsOption = Annotated[
@@ -37,6 +44,24 @@ VariantsOption = Annotated[
         help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
         "Repeatable.",
         show_default=False,
+        autocompletion=complete_variants,
+    ),
+]
+SuiteOption = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME|FILE",
+        help="A built-in suite, or a file's path.",
+        autocompletion=complete_suite,
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help="auto (a GPU where one is seen), cpu, cuda or cuda:N.",
+        autocompletion=complete_device,
     ),
 ]
 SeqLenOption = Annotated[

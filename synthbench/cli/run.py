@@ -11,10 +11,12 @@ import typer
 
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    DeviceOption,
     FrameworkOption,
     Plugin,
     Results,
     SeqLenOption,
+    SuiteOption,
     VariantsOption,
     split_lengths,
     split_list,
@@ -38,13 +40,8 @@ FAILED = (
 
 def run(
     context: typer.Context,
-    suite: Annotated[
-        str,
-        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
-    ],
-    device: Annotated[
-        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
-    ] = "auto",
+    suite: SuiteOption,
+    device: DeviceOption = "auto",
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
+from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Results
 from synthbench.cli.output import complain, console, say, write
 from synthbench.cli.runs import find_run
@@ -38,6 +39,7 @@ def tables(
             metavar="[RUN]",
             help="The folder of a run, suite/run, or a suite for its newest run. Default: all.",
             show_default=False,
+            autocompletion=complete_run,
         ),
     ] = None,
     format: Annotated[

@@ -8,9 +8,11 @@ import typer
 
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    DeviceOption,
     FrameworkOption,
     Plugin,
     SeqLenOption,
+    SuiteOption,
     VariantsOption,
     split_lengths,
     split_list,
@@ -21,13 +23,8 @@ from synthbench.errors import FrameworkMissingError, UnsupportedError
 
 def tune(
     context: typer.Context,
-    suite: Annotated[
-        str,
-        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
-    ] = "seq_scaling",
-    device: Annotated[
-        str, typer.Option("--device", help="auto (a GPU where one is seen), cpu, cuda or cuda:N.")
-    ] = "auto",
+    suite: SuiteOption = "seq_scaling",
+    device: DeviceOption = "auto",
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

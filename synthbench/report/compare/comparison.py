@@ -195,14 +195,15 @@ def _costs(
         low, high = judgement.estimate.interval()  # of the speed
         changes.append(
             CostChange(
-                first.key(own),
-                *(math.exp(float(np.mean(sample.logs))) for sample in pair),
-                1 / judgement.estimate.ratio,
-                1 / high,
-                1 / low,
-                WORDS[measured].get(judgement.verdict, judgement.verdict),
-                judgement.p,
-                _remark(first, second, own, other),
+                place=first.key(own),
+                first=math.exp(float(np.mean(pair.first.logs))),
+                second=math.exp(float(np.mean(pair.second.logs))),
+                ratio=1 / judgement.estimate.ratio,
+                low=1 / high,
+                high=1 / low if low else math.inf,
+                verdict=WORDS[measured].get(judgement.verdict, judgement.verdict),
+                p=judgement.p,
+                remark=_remark(first, second, own, other),
             )
         )
     return changes

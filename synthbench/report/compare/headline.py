@@ -109,9 +109,9 @@ def _drift(comparison: RunComparison) -> list[str]:
     if not drifted:
         return []
     return [
-        f"Half of the cells of {' and '.join(drifted)} changed by at least the median change. What "
-        "changes in all cells alike is more often the machine than the code: compare the ceilings, "
-        "and measure both once more."
+        f"The median of {' and of '.join(drifted)} moved beyond the suite's margin. What changes "
+        "in most cells alike is more often the machine than the code: look at the ceilings, and "
+        "measure both runs again."
     ]
 
 

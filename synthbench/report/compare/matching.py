@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from synthbench.errors import ResultsError
 from synthbench.suites.cell import FLAT_FIELDS, Cell
@@ -12,7 +11,7 @@ from synthbench.suites.cell import FLAT_FIELDS, Cell
 # A cell with another of these is another cell. Any other field may differ between the two runs, if
 # each run has one value of it.
 OWN = ("variant", "framework", "task", "options", "mode", "seq_len", "label", "replica", "max_len")
-MOST_SHOWN = 3  # values of a field in a message
+MOST_SHOWN = 3  # fields in a message, and values of a field
 
 
 @dataclass(frozen=True)
@@ -96,9 +95,9 @@ def _why(first: Sequence[Cell], second: Sequence[Cell]) -> str:
         one, other = (list(_values(cells, name)[""]) for cells in (first, second))
         if not set(one) & set(other):
             found.append(f"{name} {_some(one)} and {_some(other)}")
-    return "; ".join(found) or "no combination of their fields is in both"
+    return _some(found, "; ") or "no combination of their fields is in both"
 
 
-def _some(values: Sequence[str]) -> str:
+def _some(values: Sequence[str], separator: str = ", ") -> str:
     more = len(values) - MOST_SHOWN
-    return ", ".join(values[:MOST_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return separator.join([*values[:MOST_SHOWN], *[f"{more} more"] * (more > 0)])

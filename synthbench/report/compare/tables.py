@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthbench.analysis.scaling import Crossing
-from synthbench.errors import quote
 from synthbench.metrics import significant
+from synthbench.printable import one_line
 from synthbench.report.compare.comparison import CostChange, Measured, RunComparison
 from synthbench.report.compare.places import place_columns, place_values
 from synthbench.report.data.noise import percentage
@@ -20,6 +20,7 @@ UNITS: dict[Measured, tuple[str, str]] = {
     "memory": ("MB", "peak_bytes"),
 }
 CHANGED = ("slower", "faster", "more", "less")
+LONGEST = 40  # characters of a fact in a table; JSON has all of it
 MOVED = {True: "moved", False: "not moved", None: "one round"}
 
 
@@ -65,7 +66,8 @@ def _text(value: Any) -> str:
         return "-"
     if isinstance(value, float):
         return significant(value, 4)
-    return value if isinstance(value, str) and len(value) <= 100 else quote(value).strip("'")
+    text = one_line(str(value))
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
 def _costs(comparison: RunComparison, letters: _Letters, of: Measured, every: bool) -> Table:
@@ -155,9 +157,9 @@ def _crossings(comparison: RunComparison, letters: _Letters, every: bool) -> Tab
     ]
     baseline = comparison.first.baseline
     note = (
-        f"at: from this length on, the variant takes less time than {baseline} (`until`: up to this "
-        "length), with the 95% interval. moved: the intervals of both runs do not overlap, also "
-        f"after correction for the {len(comparison.crossings)} crossings compared (Bonferroni)."
+        f"at: from this length on, the variant takes less time than {baseline} (`until`: up to "
+        "this length), with the 95% interval. moved: the intervals of both runs do not overlap, "
+        f"also after correction for the {len(comparison.crossings)} compared (Bonferroni)."
     )
     which = "every variant" if every else "those that moved"
     title = f"Where variants overtake {baseline} in time: {which}"
