@@ -101,7 +101,7 @@ def test_a_run_compared_with_itself_finds_nothing(same: RunComparison) -> None:
     assert all(change.ratio == 1 for change in same.costs["time"])
     assert same.agreements() == {"agree": 6}
     assert [one.moved for one in same.crossings] == [False, False]
-    assert same.environment == same.outcomes == []
+    assert not same.environment and not same.outcomes
     assert met(same, "any", "slower", "faster", "memory", "failed", "contradiction") == []
 
 
@@ -285,7 +285,7 @@ def test_another_baseline_leaves_the_conclusions_out() -> None:
     settings = {"axes": {"variant": list(VARIANTS)}, "baseline": "R"}
     found = compared(records(), records(), settings=settings)
     assert found.no_conclusions == "the baseline is V in A and R in B"
-    assert found.conclusions == found.crossings == []
+    assert not found.conclusions and not found.crossings
     assert found.verdicts("time") == {"same": 9}
 
 

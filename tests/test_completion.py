@@ -17,7 +17,7 @@ from synthbench.cli.app import app
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.report.tables.catalog import TABLES
 from synthbench.suites.find import list_suites
-from tests.test_cli import REPOSITORY, made_run
+from tests.test_cli import REPOSITORY, Captured, made_run, synthbench
 
 SLOW = ("torch", "jax", "flax", "pandas", "scipy", "altair", "ruptures", "rich")
 
@@ -29,26 +29,10 @@ def results(tmp_path: Path) -> Path:
     return tmp_path / "results"
 
 
-def offered(folder: Path, line: str) -> tuple[list[str], list[str]]:
-    """What bash gets to complete the last word of a line, and which slow modules that loaded."""
-    words = line.split(" ")
-    code = (
-        "import atexit, json, sys\n"
-        f"report = lambda: print(json.dumps([m for m in {SLOW!r} if m in sys.modules]),"
-        " file=sys.stderr)\n"
-        "atexit.register(report)\n"
-        "from synthbench.cli.app import main\n"
-        "main([])\n"
-    )
-    environment = {
-        **os.environ, "PYTHONPATH": str(REPOSITORY), "_SYNTHBENCH_COMPLETE": "complete_bash",
-        "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1),
-    }  # fmt: skip
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=folder, env=environment, capture_output=True, text=True,
-        timeout=60, check=False,
-    )  # fmt: skip
-    return done.stdout.split(), json.loads(done.stderr)
+def completing(line: str) -> dict[str, str]:
+    """The environment in which bash asks to complete the last word of a line."""
+    position = str(len(line.split(" ")) - 1)
+    return {"_SYNTHBENCH_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": position}
 
 
 @pytest.mark.parametrize(
@@ -67,10 +51,39 @@ def offered(folder: Path, line: str) -> tuple[list[str], list[str]]:
         ("synthbench com", ["compare"]),
     ],
 )
-def test_bash_is_offered(results: Path, line: str, expected: list[str]) -> None:
-    words, loaded = offered(results.parent, line)
-    assert sorted(words) == sorted(expected)
-    assert loaded == []
+def test_bash_is_offered(
+    results: Path,
+    line: str,
+    expected: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: Captured,
+) -> None:
+    monkeypatch.chdir(results.parent)
+    for name, value in completing(line).items():
+        monkeypatch.setenv(name, value)
+    _, out, err = synthbench(capsys)
+    assert sorted(out.split()) == sorted(expected)
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["synthbench compare tiny/o", "synthbench run --variants V,linf", "synthbench run --suite"],
+)
+def test_completion_loads_nothing_slow(results: Path, line: str) -> None:
+    code = (
+        "import atexit, json, sys\n"
+        f"loaded = lambda: [name for name in {SLOW!r} if name in sys.modules]\n"
+        "atexit.register(lambda: print(json.dumps(loaded()), file=sys.stderr))\n"
+        "from synthbench.cli.app import main\n"
+        "main([])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=results.parent, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)} | completing(line), timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert json.loads(done.stderr) == []
 
 
 def test_every_argument_of_a_kind_is_completed() -> None:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
-from synthbench.analysis.comparison import Estimate
+from synthbench.analysis.comparison import Estimate, Verdict
 from synthbench.analysis.intervals import median_interval
 from synthbench.analysis.two_runs import (
     Pair,
@@ -56,18 +56,14 @@ def simulated(
 
 def verdicts(
     recorded: list[Sample], rounds: tuple[int, int], size: int, margin: float, slowdown: float = 1.0
-) -> list[list[str]]:
+) -> list[list[Verdict]]:
     """The verdicts of 200 tables of `size` cells, one list per table."""
     rng = np.random.default_rng(5)
+    first, second = rounds
     found = []
     for _ in range(200):
         pairs = [
-            Pair(
-                *(
-                    simulated(rng, recorded, n, s)
-                    for n, s in zip(rounds, (1, slowdown), strict=True)
-                )
-            )
+            Pair(simulated(rng, recorded, first), simulated(rng, recorded, second, slowdown))
             for _ in range(size)
         ]
         found.append([one.verdict for one in judge_pairs(pairs, margin)])
