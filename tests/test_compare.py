@@ -16,7 +16,7 @@ from synthbench.record import Ceiling, Machine, Measurements, Memory, Record
 from synthbench.report.compare.as_json import comparisons_json
 from synthbench.report.compare.comparison import RunComparison, compare_runs
 from synthbench.report.compare.environment import environment_changes
-from synthbench.report.compare.gate import parse_conditions, violations
+from synthbench.report.compare.gate import hidden_by_margin, parse_conditions, violations
 from synthbench.report.compare.headline import headline
 from synthbench.report.compare.matching import match_cells
 from synthbench.report.compare.side import Side
@@ -159,6 +159,9 @@ def test_a_change_within_the_noise_floor_of_either_run_is_no_difference() -> Non
     for first, second in ((twins, []), ([], twins)):
         found = compared([*records(), *first], [*records(slow), *second])
         assert found.margins["time"] == pytest.approx(1.4)
+        conditions = parse_conditions(["slower 5%", "memory +10%", "slower", "slower 50%"])
+        (remark,) = hidden_by_margin(found, conditions)
+        assert "slower 5%: the margin of B and A is 40%" in remark
         assert "slower" not in found.verdicts("time")
 
 

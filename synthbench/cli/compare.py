@@ -37,7 +37,7 @@ def compare(
     runs: Annotated[
         list[str],
         typer.Argument(
-            metavar="A B...",
+            metavar="RUN",
             help="Two runs or more, each the folder of a run, suite/run, or a suite for its newest "
             "run. Each is compared with the first.",
             autocompletion=complete_run,
@@ -69,7 +69,7 @@ def compare(
     """
     from synthbench.report.compare.as_json import comparisons_json
     from synthbench.report.compare.comparison import compare_runs
-    from synthbench.report.compare.gate import parse_conditions, violations
+    from synthbench.report.compare.gate import hidden_by_margin, parse_conditions, violations
     from synthbench.report.compare.text import comparisons_markdown
 
     conditions = parse_conditions(fail_on)
@@ -82,6 +82,9 @@ def compare(
         write(comparisons_markdown(compared, every=every))
     else:
         _print(compared, every)
+    for comparison in compared:
+        for remark in hidden_by_margin(comparison, conditions):
+            complain(remark)
     for violation in found:
         complain(_message(violation))
     if found:

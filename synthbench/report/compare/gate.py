@@ -10,6 +10,7 @@ from synthbench.errors import NotationError, ResultsError, quote
 from synthbench.metrics import significant
 from synthbench.report.compare.comparison import CostChange, Measured, RunComparison
 from synthbench.report.compare.places import place_name
+from synthbench.report.data.noise import percentage
 
 _CONDITION = re.compile(r"(?:(slower|faster)(?: +([0-9.]+)%)?|(memory)(?: +\+([0-9.]+)%)?|"
                         r"(failed|contradiction|any))")  # fmt: skip
@@ -55,6 +56,20 @@ def violations(comparison: RunComparison, conditions: Iterable[Condition]) -> li
         _require_judged(comparison, condition)
         if met := list(dict.fromkeys(_meeting(comparison, condition))):
             found.append(Violation(condition, comparison.second.letter, met))
+    return found
+
+
+def hidden_by_margin(comparison: RunComparison, conditions: Iterable[Condition]) -> list[str]:
+    """A remark for each condition whose limit is within the margin of the verdicts."""
+    found = []
+    for condition in conditions:
+        margin = comparison.margins["memory" if condition.kind == "memory" else "time"]
+        if 1 < condition.limit < margin:
+            found.append(
+                f"--fail-on {condition.text}: the margin of {comparison.second.letter} and "
+                f"{comparison.first.letter} is {percentage(margin)}, so a smaller change has no "
+                "verdict; measure more rounds on a quieter machine"
+            )
     return found
 
 
