@@ -80,6 +80,6 @@ def test_the_gate_of_the_ci_file_closes_for_a_slowdown_only(
 
 def test_the_page_lists_every_condition() -> None:
     body = PAGE.partition("| condition | is met by a cell |")[2].partition("\n\n")[0]
-    listed = [text for text in re.findall(r"^\| `(.*?)` \|", body, re.MULTILINE)]
+    listed = re.findall(r"^\| `(.*?)` \|", body, re.MULTILINE)
     kinds = {condition.kind for condition in parse_conditions(listed)}
     assert kinds == {"slower", "faster", "memory", "failed", "contradiction", "any"}

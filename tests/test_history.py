@@ -162,6 +162,13 @@ def test_runs_of_one_commit_are_in_the_order_of_their_starts() -> None:
     assert [point.started[9] for point in found.points] == ["1", "2"]
 
 
+@pytest.mark.parametrize("started", ["yesterday", "0001-01-01T00:00:00+14:00", ""])
+def test_a_start_that_is_no_date_comes_first(started: str) -> None:
+    found = only([side(0), side(1, started=started)], {})
+    assert [point.started for point in found.points][0] == started
+    assert len(history_tables(found, marked=False)) == 2
+
+
 def test_machines_and_devices_have_histories_of_their_own() -> None:
     other = side(3, machines=[Machine(id="another")])
     found = histories([side(0), other, side(1)], {})

@@ -130,9 +130,9 @@ def _point(side: Side, dates: Mapping[str, datetime]) -> Point:
 def _parsed(started: str) -> datetime:
     try:
         found = datetime.fromisoformat(started)
-    except ValueError:  # of a run.json that was written by hand
+        return found.astimezone(UTC) if found.tzinfo else found.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):  # of a run.json that was written by hand
         return datetime.min.replace(tzinfo=UTC)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
 
 
 def _cells(sides: Sequence[Side], chosen: Chosen) -> dict[Key, Cell]:
