@@ -2,9 +2,11 @@
 
     python -m benchmarks.agreement results/seq_scaling/first results/seq_scaling/second
 
-A ratio to the baseline agrees if the second run's ratio lies in the first run's 95% confidence
-interval, or differs from the first run's ratio by less than its noise floor. Prints the share that
-agrees, the ratios that do not, and how much the ratios of each framework differ.
+Two ratios to the baseline agree if they differ by no more than both 95% intervals explain (a t
+interval of the difference of the two log ratios), or by less than the noise floor of their
+framework, mode and length in either run. Verdicts contradict each other if one is `faster` and the
+other `slower` or `same`, and so on; `undecided` and `close` contradict nothing. Prints the shares,
+the ratios that do not agree, how much the ratios of each framework differ, and the noise floors.
 """
 
 from __future__ import annotations
@@ -16,69 +18,97 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import typer
 
+from synthbench.analysis.comparison import CONFIDENCE, Comparison, Judgement
+from synthbench.analysis.moderated_variance import t_quantile
 from synthbench.report.data.context import context_of, variant_order
-from synthbench.report.data.grid import FRAMEWORKS, Grid
-from synthbench.report.data.table import Value
-from synthbench.report.tables.ratios import ratios
+from synthbench.report.data.grid import FRAMEWORKS, Grid, Key
+from synthbench.report.data.noise import Noise
+from synthbench.report.tables.ratios import judge_all
 from synthbench.store import read_run
+
+SAID = {"faster", "slower", "same"}  # verdicts that exclude each other
 
 
 class Ratio(NamedTuple):
-    """A ratio to the baseline with its interval."""
+    """A ratio to the baseline, and the noise floor of its cells as a log ratio."""
 
-    value: float
-    low: float
-    high: float
+    judged: Judgement
+    floor: float
 
 
 def main(
-    first: Annotated[
-        Path, typer.Argument(help="The run whose intervals and noise floor are used.")
-    ],
-    second: Annotated[Path, typer.Argument(help="The run whose ratios are checked.")],
+    first: Annotated[Path, typer.Argument(help="A run.")],
+    second: Annotated[Path, typer.Argument(help="Another run of the same suite.")],
 ) -> None:
     """Print how many ratios agree, and those that do not."""
-    expected, floor = read_ratios(first)
-    found, _ = read_ratios(second)
-    shared = [row for row in expected if row in found]
-    disagreeing = []
-    for row in shared:
-        one, other = expected[row], found[row].value
-        inside = one.low <= other <= one.high
-        if not inside and abs(math.log(other / one.value)) >= math.log(floor):
-            disagreeing.append(row)
-            typer.echo(f"{row}: {one.value:.3f} ({one.low:.3f} to {one.high:.3f}), {other:.3f}")
+    (ones, noise), (others, other_noise) = read_ratios(first), read_ratios(second)
+    shared = [key for key in ones if key in others]
+    agreeing = {key for key in shared if agree(ones[key], others[key])}
+    for key in shared:
+        if key not in agreeing:
+            typer.echo(f"{name(key)}: {described(ones[key])}, {described(others[key])}")
     for framework in FRAMEWORKS:
-        rows = [row for row in shared if row.startswith(f"{framework} ")]
-        if rows:
-            sizes = [abs(math.log(found[row].value / expected[row].value)) for row in rows]
+        keys = [key for key in shared if key.framework == framework]
+        if keys:
+            sizes = [abs(difference(ones[key], others[key])) for key in keys]
             half, most = (math.exp(size) - 1 for size in np.quantile(sizes, [0.5, 0.95]))
             typer.echo(
-                f"{framework}: {sum(row not in disagreeing for row in rows)} of {len(rows)}; half "
-                f"differ by less than {100 * half:.2g}%, 95% by less than {100 * most:.2g}%"
+                f"{framework}: {len(agreeing.intersection(keys))} of {len(keys)}; half differ by "
+                f"less than {half:.1%}, 95% by less than {most:.1%}"
             )
-    share = 1 - len(disagreeing) / len(shared) if shared else math.nan
-    typer.echo(
-        f"{len(shared) - len(disagreeing)} of {len(shared)} ratios agree ({100 * share:.1f}%); "
-        f"noise floor {100 * (floor - 1):.2g}%"
-    )
+    share = len(agreeing) / len(shared) if shared else math.nan
+    typer.echo(f"{len(agreeing)} of {len(shared)} ratios agree ({share:.1%})")
+    verdicts = [(ones[key].judged.verdict, others[key].judged.verdict) for key in shared]
+    contradicting = sum(a != b and {a, b} <= SAID for a, b in verdicts)
+    typer.echo(f"{contradicting} of {len(shared)} verdicts contradict each other")
+    typer.echo(f"first: {noise.line}\nsecond: {other_noise.line}")
 
 
-def read_ratios(run_dir: Path) -> tuple[dict[str, Ratio], float]:
-    """The ratios of a run by row and length, and its noise floor as a ratio (1 without one)."""
+def agree(one: Ratio, other: Ratio) -> bool:
+    """Whether two ratios may be the same, given their noise."""
+    size = abs(difference(one, other))
+    a, b = one.judged.estimate, other.judged.estimate
+    degrees = min(a.degrees + b.degrees, 1e6)
+    half = t_quantile(degrees, (1 + CONFIDENCE) / 2) * math.hypot(a.error, b.error)
+    return size <= max(half, one.floor, other.floor)
+
+
+def difference(one: Ratio, other: Ratio) -> float:
+    """Between the logarithms of two ratios."""
+    return other.judged.estimate.log_ratio - one.judged.estimate.log_ratio
+
+
+def described(one: Ratio) -> str:
+    """A ratio with its interval and verdict."""
+    estimate = one.judged.estimate
+    low, high = estimate.interval()
+    return f"{estimate.ratio:.3f} ({low:.3f} to {high:.3f}, {one.judged.verdict})"
+
+
+def name(key: Key) -> str:
+    """A cell in words."""
+    twin = ["(A/A twin)"] * key.replica
+    parts = [key.framework, key.mode, key.variant, *twin, f"L={key.seq_len}", key.setting]
+    return " ".join(filter(None, parts))
+
+
+def read_ratios(run_dir: Path) -> tuple[dict[Key, Ratio], Noise]:
+    """The ratios of a run by the position of their cells, and its noise."""
     run = read_run(run_dir)
     grid = Grid(run.records, variant_order(run.info))
     context = context_of(run, grid)
-    table = ratios(grid, context)
-    keys, found = len(table.keys), {}
-    for row in table.rows:
-        for start in range(keys, len(row), 4):
-            numbers: tuple[Value, ...] = row[start : start + 3]
-            if not any(isinstance(number, str) for number in numbers):
-                name = " ".join([*map(str, row[:keys]), table.columns[start].group])
-                found[name] = Ratio(*map(float, numbers))
-    floor = context.noise.floor
-    return found, floor.ratio if floor else 1.0
+    compared: dict[Key, Comparison] = {}
+    for key in grid.keys:
+        baseline = key._replace(variant=context.baseline, replica=0)
+        one = grid.compare(key, baseline, context.baseline)
+        if key != baseline and isinstance(one, Comparison):
+            compared[key] = one
+    found = {}
+    for key, judged in zip(compared, judge_all(compared, context.noise), strict=True):
+        floor = context.noise.floor(key)
+        size = math.log(floor.ratio(judged.estimate.rounds)) if floor else 0.0
+        found[key] = Ratio(judged, size)
+    return found, context.noise
 
 
 if __name__ == "__main__":

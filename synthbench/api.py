@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -14,6 +13,7 @@ import numpy as np
 
 from synthbench.backends.base import BACKENDS, Backend, Setting, check_declared
 from synthbench.backends.kernel_choice import using_kernel
+from synthbench.devices import device_kind, is_host
 from synthbench.errors import (
     FrameworkMissingError,
     NotationError,
@@ -114,7 +114,7 @@ def apply(
     dtype = dtype_name(dtype)
     require_known("form", form, FORMS)
     require_causal(causal)
-    require_device_name(device)
+    device_kind(device)
     values = named_numbers(parameters)
     sizes = sizes_for(
         mixer,
@@ -234,7 +234,7 @@ def _apply_reference(
     dtype: str,
     device: str,
 ) -> Array:
-    if device != "cpu":
+    if not is_host(device):
         raise UnsupportedError(
             f"the NumPy reference runs on the cpu only, not on {device}; use framework torch or jax"
         )
@@ -271,12 +271,6 @@ def require_causal(causal: Any) -> None:
     """Raise NotationError unless this is True or False."""
     if not isinstance(causal, bool | np.bool_):
         raise NotationError(f"causal is {quote(causal)}; use True or False")
-
-
-def require_device_name(device: Any) -> None:
-    """Raise NotationError unless this names a device."""
-    if not isinstance(device, str) or re.fullmatch(r"cpu|cuda(:\d+)?", device) is None:
-        raise NotationError(f"device {quote(device)} not known; use cpu, cuda or cuda:N")
 
 
 def require_known(kind: str, name: Any, known: tuple[str, ...]) -> None:

@@ -13,9 +13,9 @@ from synthbench.api import (
     kernel_lookup,
     mixer_of,
     require_causal,
-    require_device_name,
     require_known,
 )
+from synthbench.devices import device_kind
 from synthbench.errors import NotationError, quote
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.declaration import sizes_for
@@ -50,7 +50,7 @@ def torch_module(
     what `apply` does, FrameworkMissingError where torch is not installed.
     """
     if device is not None:
-        require_device_name(device)
+        device_kind(device)
     mixer, sizes, start = _start(
         variant, d_model, heads, max_len, head_dim, causal=causal, form=form, seed=seed
     )

@@ -93,8 +93,8 @@ class Memory(BaseModel):
     parameters: Bytes
     optimizer: Bytes
     batch: Bytes
-    peak: Bytes
-    method: str  # how `peak` was measured
+    peak: Bytes | None  # None: not counted on this device; `Measurements.missing` says why
+    method: str  # how `peak` was measured; empty: it was not
     planned: Bytes | None = None
     planned_tool: str | None = None
 
@@ -157,6 +157,7 @@ class Measurements(BaseModel):
     memory: Memory | None = None
     predicted_memory: PredictedMemory | None = None
     values: dict[str, float | None] = {}  # of a task that measures something else: metric -> value
+    missing: dict[str, str] = {}  # metric -> why this device or framework has no counter for it
     warnings: list[str] = []  # what disturbed the steady state; the numbers are kept
 
 

@@ -15,6 +15,7 @@ from types import ModuleType
 import grimp
 import pytest
 
+from synthbench.devices import ACCELERATORS, HOST
 from synthbench.mixers import catalog
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -121,6 +122,70 @@ def test_in_mixers_only_notation_knows_the_notation() -> None:
     users = [name for name, found in import_graph().items() if notation in found]
     assert not [name for name in users if name.startswith("synthbench.mixers.")]
     assert "synthbench.suites.cell" in users
+
+
+# Names that frameworks give to devices, beside those of synthbench/devices.py.
+OTHER_DEVICE_NAMES = ("gpu", "rocm", "hip", "metal", "xla")
+TESTS_OF_TEXT = ("startswith", "endswith", "removeprefix", "removesuffix", "fullmatch", "match")
+
+
+def device_branches(code: str) -> list[str]:
+    """Where code decides by the name of a device: an accelerator's anywhere, the CPU's in a test.
+
+    The CPU's name may stand for something else, as in what an environment says of the processor.
+    """
+    accelerators = {*ACCELERATORS, *OTHER_DEVICE_NAMES}
+
+    def named(node: ast.AST | None, known: set[str]) -> bool:
+        text = node.value if isinstance(node, ast.Constant) else None
+        return isinstance(text, str) and text.partition(":")[0] in known
+
+    found: set[ast.AST] = set()
+    for node in ast.walk(ast.parse(code)):
+        tested: list[ast.AST] = []
+        match node:
+            case ast.Compare():
+                tested = [node.left, *node.comparators]
+            case ast.Subscript():
+                tested = [node.slice]
+            case ast.MatchValue():
+                tested = [node.value]
+            case ast.Call(func=ast.Attribute(attr=name)) if name in TESTS_OF_TEXT:
+                tested = [*node.args]
+        inner = [each for top in tested for each in ast.walk(top)]
+        found |= {each for each in inner if named(each, {HOST})}
+        found |= {node} if named(node, accelerators) else set()
+    ordered = sorted(found, key=lambda node: (node.lineno, node.col_offset))  # type: ignore[attr-defined]
+    return [ast.unparse(node) for node in ordered]
+
+
+@pytest.mark.parametrize(
+    ("code", "count"),
+    [
+        ('device == "cpu"', 1), ('device in ("cpu", "cuda")', 2), ('name.startswith("cuda")', 1),
+        ('SIZES = {"cpu": 1, "cuda": 2}', 1), ('SIZES["cpu"]', 1), ('find("cuda:1")', 1),
+        ('match device:\n    case "cpu" | "tpu":\n        pass', 2),
+        ('def f(device: str = "cpu"): "cuda or tpu"', 0), ('environment.get("cpu")', 0),
+        ('is_host(device)', 0), ('device == HOST', 0), ('x = "on cuda"', 0),
+    ],
+)  # fmt: skip
+def test_a_branch_on_a_device_is_found(code: str, count: int) -> None:
+    assert len(device_branches(code)) == count
+
+
+def test_only_back_ends_and_one_declaration_know_devices_by_name() -> None:
+    package = ROOT / "synthbench"
+    allowed = [package / "backends" / own for own in TWINS] + [package / "devices.py"]
+    found: dict[str, list[str]] = {}
+    checked = 0
+    for path in sorted(package.rglob("*.py")):
+        if not any(path.is_relative_to(place) for place in allowed):
+            checked += 1
+            if branches := device_branches(path.read_text()):
+                found[str(path.relative_to(ROOT))] = branches
+    assert checked > 200
+    assert not found, f"decide by what synthbench/devices.py or a back end says: {found}"
+    assert device_branches((package / "devices.py").read_text())
 
 
 def test_the_statistics_do_no_input_or_output() -> None:

@@ -10,19 +10,25 @@ import numpy as np
 import pytest
 
 from synthbench.backends.base import BACKENDS, Backend
+from synthbench.errors import SynthbenchError
 from synthbench.measure.ceiling import (
-    COPY_BYTES,
+    ON_ACCELERATOR,
+    ON_HOST,
     REPETITIONS,
-    SIZES,
+    Extent,
     best_seconds,
     ceiling_of,
     smallest_step_seconds,
 )
 from synthbench.measure.gpu import GpuMonitor
+from synthbench.report.data.frame import record_frame
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
+from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
+from synthbench.run.job import Reply
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
+from synthbench.suites.settings import Measure
 
 
 class Clock:
@@ -48,9 +54,9 @@ class FakeKernel:
         self.clock.now += self.seconds * (1 + produced % 2)
 
 
-def fake_backend(clock: Clock, rate: float, bandwidth: float, kind: str = "cpu") -> Backend:
+def fake_backend(clock: Clock, rate: float, bandwidth: float, extent: Extent = ON_HOST) -> Backend:
     """Products at `rate` for the middle size and half of it for others."""
-    middle = SIZES[kind][1]
+    middle = extent.sizes[1]
     return cast(Backend, SimpleNamespace(
         name="torch",
         matrix_products=lambda dtype, device, size: [
@@ -67,7 +73,7 @@ def test_the_best_size_and_the_best_repetition_count() -> None:
     clock = Clock()
     ceiling = ceiling_of(fake_backend(clock, 1e12, 5e10), "float64", "cpu", clock)
     assert ceiling.flops_per_second == pytest.approx(1e12)
-    assert ceiling.matrix_size == SIZES["cpu"][1]
+    assert ceiling.matrix_size == ON_HOST.sizes[1]
     assert ceiling.bytes_per_second == pytest.approx(5e10)
     assert ceiling.seconds == pytest.approx(clock.now)
     assert (ceiling.framework, ceiling.dtype, ceiling.device) == ("torch", "float64", "cpu")
@@ -76,7 +82,7 @@ def test_the_best_size_and_the_best_repetition_count() -> None:
 def test_the_clock_of_a_gpu_is_raised_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is slow for the first half second, in which all its products could have been timed."""
     clock = Clock()
-    backend: Any = fake_backend(clock, 1e15, 3e12, "cuda")
+    backend: Any = fake_backend(clock, 1e15, 3e12, ON_ACCELERATOR)
 
     class Rising(FakeKernel):
         def wait(self, produced: int) -> None:
@@ -95,7 +101,7 @@ def test_a_slow_device_is_not_kept_for_long() -> None:
     ceiling = ceiling_of(fake_backend(clock, 2e9, 5e8), "float32", "cpu", clock)
     assert ceiling.flops_per_second == pytest.approx(2e9 / 2)  # the smallest size alone
     assert clock.now < 10
-    assert COPY_BYTES["cpu"] > 10 * 2**20
+    assert ON_HOST.copy_bytes > 10 * 2**20
 
 
 def test_repetitions_are_bounded() -> None:
@@ -158,17 +164,38 @@ def test_each_ceiling_that_is_missing_is_measured_once_in_a_child(
 
     cells = [cell(), cell(), cell("jax"), cell(dtype="float64")]
     with Host("torch") as host:
-        first = measure_ceilings({"torch": host}, cells, [], Watcher())
+        first, failed = measure_ceilings({"torch": host}, cells, [], Watcher())
+        assert failed == {}
         assert [(c.framework, c.dtype) for c in first] == [
             ("torch", "float32"),
             ("torch", "float64"),
         ]
         assert all(c.flops_per_second > 1e8 and c.bytes_per_second > 1e7 for c in first)
-        assert measure_ceilings({"torch": host}, cells, first, Watcher()) == []
+        assert measure_ceilings({"torch": host}, cells, first, Watcher()) == ([], {})
         monkeypatch.setattr("synthbench.run.ceilings.MEASURE", "os:abort")
-        assert measure_ceilings({"torch": host}, cells, first[:1], Watcher()) == []
+        none, failed = measure_ceilings({"torch": host}, cells, first[:1], Watcher())
+    assert none == []
+    assert list(failed) == [("torch", "float64", "cpu")]
+    assert "no ceiling could be measured: os:abort" in failed["torch", "float64", "cpu"]
     assert "no utilisation for torch float64 on cpu" in Watcher.notes[-1]
     assert ceiling_for(cells[3], first) == first[1]
     faster = first[0].model_copy(update={"framework": "jax", "flops_per_second": 1e15})
     assert ceiling_for(cells[0], [*first, faster]) == faster  # the device is the same
     assert ceiling_for(cells[0], []) is None
+
+
+def test_a_ceiling_that_failed_is_said_in_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise SynthbenchError("no matrix product there")
+
+    runner = CellRunner(Measure(), "cpu", [], Silent())
+    runner.hosts = {"torch": cast(Host, SimpleNamespace(call=refuse))}
+    assert not runner.measure_ceilings([cell()])
+    monkeypatch.setattr(runner, "reply_for", lambda cell: Reply("ok"))
+    found = runner.measure_cell(cell(), 0, "")
+    other = runner.measure_cell(cell(dtype="float64"), 0, "")
+    assert found is not None and other is not None
+    why = "no ceiling could be measured: no matrix product there"
+    assert found.measurements.missing == {"utilisation": why}
+    assert record_frame([found])["missing"].tolist() == [{"utilisation": why}]
+    assert other.measurements.missing == {}

@@ -130,7 +130,7 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
         (["verify", "V+linformer"], ["cannot stand in a sum"]),
         (["verify", "V", "--framework", "trch"], ["Did you mean torch"]),
         (["run", "--suite", "smok"], ["'smok' not known", "Did you mean smoke"]),
-        (["run", "--suite", "smoke", "--device", "tpu"], ["use auto, cpu, cuda or cuda:N"]),
+        (["run", "--suite", "smoke", "--device", "npu"], ["use auto, cpu, cuda, tpu"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--framework", "jx"], ["Did you mean jax"]),
         (["run", "--suite", "smoke", "--device", "cpu", "--seq-len", "0"], ["length 0"]),
         (["run", "--suite", "smoke", "--plugin", "no_such_module"], ["cannot be imported"]),

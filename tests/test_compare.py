@@ -158,10 +158,10 @@ def test_a_change_within_the_noise_floor_of_either_run_is_no_difference() -> Non
     slow = {("R", 128): 1.2}
     for first, second in ((twins, []), ([], twins)):
         found = compared([*records(), *first], [*records(slow), *second])
-        assert found.margins["time"] == pytest.approx(1.4)
-        conditions = parse_conditions(["slower 5%", "memory +10%", "slower", "slower 50%"])
+        assert all(one.margin > 1.4 for one in found.costs["time"])
+        conditions = parse_conditions(["slower 5%", "memory +10%", "slower", "slower 900%"])
         (remark,) = hidden_by_margin(found, conditions)
-        assert "slower 5%: the margin of B and A is 40%" in remark
+        assert "slower 5%: the noise floor of " in remark
         assert "slower" not in found.verdicts("time")
 
 

@@ -22,7 +22,7 @@ from synthbench.analysis.comparison import (
 from synthbench.analysis.intervals import median_interval
 from synthbench.analysis.moderated_variance import prior_variance, t_quantile, trigamma_inverse
 from synthbench.analysis.multiple_testing import holm
-from synthbench.analysis.noise_floor import noise_floor
+from synthbench.analysis.noise_floor import noise_floors
 
 STEP_TIMES = Path(__file__).parent / "data" / "step_times.json"
 BLOCK = 20  # samples of one simulated round, consecutive
@@ -64,10 +64,10 @@ def verdicts_of_tables(
     found: list[str] = []
     for _ in range(200 // size):
         twins = [simulated(rng, recorded, rounds) for _ in range(20)]
-        floor = noise_floor([float(np.mean(twin.log_ratios)) for twin in twins])
+        floor = noise_floors({n: twin.log_ratios for n, twin in enumerate(twins)}).of_others
         assert floor is not None
         table = [simulated(rng, recorded, rounds, slowdown) for _ in range(size)]
-        found += [one.verdict for one in judge(table, max(DECLARED, floor.ratio))]
+        found += [one.verdict for one in judge(table, max(DECLARED, floor.ratio(rounds)))]
     assert len(found) == 200
     return found
 
@@ -185,19 +185,6 @@ def test_nothing_is_promised_beyond_the_horizon() -> None:
     one = judged(0.2, -0.2, 0.21, -0.2)
     assert (one.verdict, one.further) == ("undecided", None)
     assert MOST_ROUNDS == 50
-
-
-def test_noise_floor_is_an_order_statistic_with_its_coverage() -> None:
-    assert noise_floor([]) is None
-    four = noise_floor([0.01, -0.04, 0.02, 0.0])
-    assert four is not None
-    assert four.ratio == pytest.approx(math.exp(0.04))
-    assert four.groups == 4
-    assert four.coverage == pytest.approx(0.8)  # a fifth is the largest in one of five cases
-    many = noise_floor([i / 1000 for i in range(1, 100)])
-    assert many is not None
-    assert many.ratio == pytest.approx(math.exp(0.095))
-    assert many.coverage == pytest.approx(0.95)
 
 
 def test_the_shared_variance_is_recovered() -> None:

@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from synthbench.cli import completion
 from synthbench.cli.app import app
+from synthbench.devices import KINDS
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.report.tables.catalog import TABLES
 from synthbench.suites.find import list_suites
@@ -140,4 +141,4 @@ def test_gpus_are_offered_by_number(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(completion, "GPU_FILES", tmp_path)
     assert completion.complete_device("cuda:") == ["cuda:0", "cuda:2", "cuda:10"]
     monkeypatch.setattr(completion, "GPU_FILES", tmp_path / "missing")
-    assert completion.complete_device("") == ["auto", "cpu", "cuda"]
+    assert completion.complete_device("") == ["auto", *KINDS]

@@ -125,7 +125,7 @@ def test_records_from_before_forms_were_told_have_no_table_of_choices() -> None:
 def test_the_suite_of_forms_has_both_forms_of_every_variant() -> None:
     """And every option that changes the arithmetic, from batch 8 to long inputs."""
     suite, scaling = load_suite("forms"), load_suite("seq_scaling").settings("cpu").axes.variant
-    for device, shapes in (("cpu", 5), ("cuda", 7)):
+    for device, shapes in (("cpu", 5), ("cuda", 3)):
         every = suite.settings(device).axes.variant
         assert every[: len(scaling)] == scaling
         assert all("=" in variant for variant in every[len(scaling) :])
@@ -136,4 +136,4 @@ def test_the_suite_of_forms_has_both_forms_of_every_variant() -> None:
     assert found == {(128, 1), (128, 8), (512, 1), (512, 8), (2048, 1)}
     assert {c.seq_len for c in make_plan(suite, "cpu", seq_lens=[8192]).cells} == {8192}
     assert {c.model.head_dim for c in make_plan(suite, "cpu").cells} == {None, 32, 128}
-    assert max(suite.settings("cuda").axes.seq_len) == 32768
+    assert max(suite.settings("cuda").axes.seq_len) == 8192

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import statistics
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,11 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthbench.analysis.comparison import Comparison
+from synthbench.analysis.noise_floor import noise_floors
 from synthbench.metrics import pool_values
 from synthbench.record import Memory, Record, Timing
 from synthbench.report.data.frame import OUTCOMES, pool_rounds, record_frame
 from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.noise import Noise, noise_of
+from synthbench.report.data.noise import noise_of
 from synthbench.report.data.table import Column, Marked, for_machines, for_reading
 from tests.test_tables import cell, info, record
 
@@ -293,6 +295,13 @@ def test_a_number_of_a_failed_cell_is_known_and_not_shown() -> None:
 # --- noise --------------------------------------------------------------------------------------
 
 
+TWIN_LOG_RATIOS = {
+    64: (math.log(2),) * 2,
+    128: (-math.log(3),) * 2,
+    256: (math.log(2), -math.log(2)),
+}
+
+
 def twin_records() -> list[Record]:
     """Twins at 3 lengths, 2 rounds each; the mean log ratios are log 2, -log 3 and 0."""
     found = []
@@ -305,19 +314,25 @@ def twin_records() -> list[Record]:
     return found
 
 
-def test_the_noise_floor_is_that_of_the_twins_geometric_means() -> None:
+def test_each_group_of_twins_has_a_noise_floor() -> None:
     noise = noise_of(Grid(twin_records(), ["V"]), info())
-    assert noise.floor is not None
-    assert noise.floor.ratio == pytest.approx(3)
-    assert noise.floor.groups == 3
-    assert noise.floor.coverage == pytest.approx(0.75)
-    assert noise.margin == pytest.approx(3)
-    assert "200% (from the baseline against its A/A twin in 3 groups" in noise.line
-    assert "with probability 75%" in noise.line
+    floors = {group[3]: floor for group, floor in noise.floors.items()}  # type: ignore[index]
+    of_all = noise_floors(TWIN_LOG_RATIOS)
+    assert floors == dict(of_all.of_groups)
+    assert noise.usual == {"torch": of_all.of_others}
+    assert set(noise.rounds.values()) == {2}
+    key = Key("", "R", "torch", "train", 128)
+    assert noise.floor(key) == floors[128]
+    assert noise.floor(key._replace(seq_len=4096)) == of_all.of_others
+    assert noise.floor(key._replace(framework="jax")) is None
+    assert noise.margin(key, 3) == pytest.approx(floors[128].ratio(3))
+    assert noise.margin(key._replace(framework="jax"), 3) == 1.03
+    assert replace(noise, declared=1e6).margin(key, 2) == 1e6 + 1
+    assert noise.line.startswith("Noise floor, median and range: torch ")
+    assert "3 groups" in noise.line
     without = noise_of(Grid([r for r in twin_records() if not r.cell.replica], ["V"]), info())
-    assert (without.floor, without.declared) == (None, 0.03)
-    assert Noise(noise.floor, 4.0).margin == 5
-    assert Noise(None, 0.05).margin == 1.05
+    assert (without.floors, without.declared, without.resolution) == ({}, 0.03, 0.05)
+    assert "no A/A twin" in without.line
 
 
 # --- values for people and machines -------------------------------------------------------------

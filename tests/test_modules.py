@@ -234,8 +234,8 @@ def test_a_wrong_argument_is_explained(make: Any, changes: dict[str, Any], messa
 def test_what_one_framework_cannot_is_explained() -> None:
     with pytest.raises(UnsupportedError, match=r"float64 is switched off in jax; .*enable_x64"):
         synthbench.nnx_module("V", dtype="float64", **SIZES)
-    with pytest.raises(NotationError, match="device 'tpu' not known; use cpu, cuda or cuda:N"):
-        synthbench.torch_module("V", device="tpu", **SIZES)
+    with pytest.raises(NotationError, match="device 'npu' not known; use cpu, cuda, tpu"):
+        synthbench.torch_module("V", device="npu", **SIZES)
     with pytest.raises(SynthbenchError, match=r"torch .* has no device 'cuda:7'"):
         synthbench.torch_module("V", device="cuda:7", **SIZES)
 

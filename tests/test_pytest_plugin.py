@@ -283,7 +283,7 @@ class Config:
         ({"synthbench": ["smok"]}, ["'smok' not known", "Did you mean smoke"]),
         ({"synthbench": ["no.yaml"]}, ["'no.yaml' does not exist"]),
         ({"synthbench": ["suites/tiny.yaml", "tiny.yaml"]}, ["two suites have the name tiny"]),
-        ({"synthbench_device": "tpu"}, ["use auto, cpu, cuda or cuda:N"]),
+        ({"synthbench_device": "npu"}, ["use auto, cpu, cuda, tpu"]),
         ({"synthbench_framework": ["torch,jx"]}, ["Did you mean jax"]),
         ({"synthbench_framework": ["jax"]}, ["has no cells for jax"]),
         ({"synthbench_plugin": ["no_such_module"]}, ["cannot be imported"]),

@@ -134,9 +134,12 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
             BASE.replace("heads: 2", "heads: 2, mixers: {R: {heads: 2, head_dims: 4}}"),
             ["model.mixers.R.head_dims: unknown key. Did you mean head_dim", "Known here: heads"],
         ),
-        (BASE + "devices: {gpu: {}}", ["devices.gpu", "Known: cpu, cuda"]),
+        (BASE + "devices: {gpu: {}}", ["devices.gpu", "Known: cpu, cuda, mps"]),
         (BASE + "devices: {cuda: 3}", ["devices.cuda: expected keys below it, got 3"]),
-        (BASE + "devices: [cuda]", ["devices: expected sections cpu and cuda"]),
+        (
+            BASE + "devices: [cuda]",
+            ["devices: expected sections named cpu, cuda, tpu"],
+        ),
         (
             BASE + "devices: {cuda: {model: {headz: 4}}}",
             ["devices.cuda.model.headz: unknown key. Did you mean heads"],

@@ -13,7 +13,7 @@ import pytest
 from synthbench.analysis.intervals import median_interval
 from synthbench.measure.timing import (
     CLOCK,
-    CLOCK_CUDA,
+    CLOCK_SYNCHRONISED,
     MAX_SAMPLES,
     MAX_WARMUP_STEPS,
     SteadyState,
@@ -171,7 +171,7 @@ def test_no_result_is_kept_while_the_next_step_runs() -> None:
 
 
 def test_the_clock_is_named_by_the_device() -> None:
-    assert (clock_of("cpu"), clock_of("cuda:1")) == (CLOCK, CLOCK_CUDA)
+    assert (clock_of("cpu"), clock_of("cuda:1")) == (CLOCK, CLOCK_SYNCHRONISED)
 
 
 def test_warmup_ends_in_any_case() -> None:

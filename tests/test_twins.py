@@ -17,7 +17,6 @@ TORCH_ONLY_PARAMETER = "device"
 
 ONE_SIDED = {
     "jax/loop_counts.py": "a loop is one operation of a jaxpr; in torch every iteration runs",
-    "jax/placement.py": "JAX has no device by name, and traces without knowing the device",
     "torch/cpu_matmul.py": "only PyTorch has two libraries for matrix products on a CPU",
     "torch/flop_formulas.py": "for torch's own counter, which has no counterpart in JAX",
     "torch/prediction.py": "XLA plans the memory of a program when it compiles it",
@@ -48,6 +47,9 @@ UNAVOIDABLE = {
     "module.py: parameters of load": "JAX places values as it loads them",
     "precision.py: parameters of full_precision": "torch has one setting per process, JAX one "
     "per block of code, which also enables float64",
+    "placement.py: only in torch: synchronize, reset_peak": "JAX waits for arrays, and cannot "
+    "reset a peak",
+    "placement.py: only in jax: platform": "JAX traces without knowing the device",
     "step.py: only in torch: Step.cached_bytes, compiled": "only torch keeps "
     "weights between calls, and torch.compile wraps a module",
     "step.py: only in jax: is_on_cpu, program": "XLA compiles a function of arrays, which may "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from synthbench.analysis.comparison import (
 )
 from synthbench.analysis.moderated_variance import SMALLEST, prior_variance, trigamma_inverse
 from synthbench.analysis.multiple_testing import holm, holm_factors
-from synthbench.analysis.noise_floor import noise_floor
 
 NORMAL = 1.959963984540054  # the 97.5% quantile of the normal distribution
 
@@ -64,6 +62,56 @@ def test_the_verdict_follows_from_both_ends_of_the_interval(
     low: float, high: float, expected: str
 ) -> None:
     assert verdict(low, high) == expected
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "margin", "expected"),
+    [
+        (0.99, 1.04, 1.03, "close"),
+        (1.001, 1.058, 1.03, "close"),  # 1.029, and 2.8% to either side
+        (0.95, 1.06, 1.03, "undecided"),  # 5.6% to either side
+        (0.99, 1.02, 1.03, "same"),
+        (0.99, 1.02, 1.3, "same"),  # noise does not widen what is the same
+        (0.99, 1.04, 1.049, "close"),
+        (0.99, 1.04, 1.051, "undecided"),  # the noise is more than the resolution
+        (1.04, 1.06, 1.3, "undecided"),
+        (1.04, 1.06, 1.03, "faster"),
+    ],
+)
+def test_what_is_known_well_enough_is_close(
+    low: float, high: float, margin: float, expected: str
+) -> None:
+    (one,) = judge([with_interval(low, high)], margin, resolution=0.05, same_within=1.03)
+    assert one.verdict == expected
+
+
+def test_each_comparison_has_its_own_margin() -> None:
+    twice = [with_interval(1.09, 1.10)] * 2
+    assert [one.verdict for one in judge(twice, [1.03, 1.2])] == ["faster", "same"]
+    with pytest.raises(ValueError, match="argument"):
+        judge(twice, [1.03])
+
+
+def test_families_share_their_spread_among_themselves_only() -> None:
+    rng = np.random.default_rng(3)
+    calm = [Comparison(tuple(rng.normal(0.2, 0.001, 2)), 0.0, "calm") for _ in range(12)]
+    wild = [Comparison(tuple(rng.normal(0.2, 0.2, 2)), 0.0, "wild") for _ in range(12)]
+    together = estimate([*calm, *wild])
+    assert together[:12] == estimate(calm) and together[12:] == estimate(wild)
+    mixed = estimate([one._replace(family="") for one in (*calm, *wild)])
+    assert max(one.error for one in together[:12]) < min(one.error for one in mixed[:12])
+
+
+@pytest.mark.parametrize("looks", [1, 4])
+def test_looks_share_the_error(looks: int) -> None:
+    """At each look a verdict needs the level 5% / looks; the p value of this one is 3%."""
+    spread = math.sqrt(3) / stats.t.ppf(1 - 0.03 / 2, 2)
+    one = Comparison((1 - spread, 1.0, 1 + spread), 0.0)
+    (found,) = judge([one], 1.03, looks=looks)
+    assert found.p == pytest.approx(0.03)
+    assert found.verdict == ("faster" if looks == 1 else "undecided")
+    near = with_interval(0.975, 1.02)
+    assert judge([near], 1.03, looks=looks)[0].verdict == ("same" if looks == 1 else "undecided")
 
 
 @given(
@@ -265,46 +313,6 @@ def test_holms_factors_count_down_from_the_smallest() -> None:
     assert holm_factors([0.3, 0.01, 0.2]) == [1, 3, 2]
     assert holm_factors([0.2, 0.2, 0.1]) == [2, 1, 3]  # equal ones in their order
     assert holm_factors([]) == []
-
-
-# --- noise floor -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("groups", "rank"),
-    [(1, 1), (18, 18), (19, 19), (20, 20), (24, 24), (30, 30), (38, 38), (39, 38), (40, 39),
-     (41, 40), (58, 57), (59, 57), (79, 76), (99, 95), (100, 96)],
-)  # fmt: skip
-def test_the_noise_floor_is_the_smallest_rank_that_covers_enough(groups: int, rank: int) -> None:
-    found = noise_floor([(-1) ** i * i / 1000 for i in range(1, groups + 1)])
-    assert found is not None
-    assert found.ratio == pytest.approx(math.exp(rank / 1000))
-    assert found.coverage == pytest.approx(rank / (groups + 1))
-    assert found.groups == groups
-
-
-def test_no_rounding_error_moves_the_rank() -> None:
-    for groups in range(1, 400):
-        found = noise_floor([i / 1000 for i in range(1, groups + 1)])
-        exact = min(math.ceil(Fraction(95, 100) * (groups + 1)), groups)
-        assert found is not None
-        assert found.coverage == pytest.approx(exact / (groups + 1)), groups
-
-
-@given(
-    sizes=st.lists(st.floats(0, 1), min_size=1, max_size=60),
-    share=st.sampled_from([0.5, 0.8, 0.95]),
-)
-@settings(max_examples=50)
-def test_the_noise_floor_ignores_order_and_sign(sizes: list[float], share: float) -> None:
-    found = noise_floor(sizes, share)
-    shuffled = [size if i % 2 else -size for i, size in enumerate(sorted(sizes, reverse=True))]
-    assert noise_floor(shuffled, share) == found
-    assert found is not None
-    rank = round(found.coverage * (len(sizes) + 1))
-    assert sum(math.exp(size) <= found.ratio for size in sizes) >= rank
-    assert rank == len(sizes) or found.coverage >= share
-    assert rank == 1 or (rank - 1) / (len(sizes) + 1) < share
 
 
 # --- moderated variances -----------------------------------------------------------------------

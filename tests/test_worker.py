@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from types import SimpleNamespace
+from collections.abc import Callable, Mapping
+from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,7 @@ class FakeStep:
         return MemoryPlan("fake plan", 4000, 3000)
 
     device_peak_method = "peak of a fake allocator"
+    missing_counters: Mapping[str, str] = MappingProxyType({})
 
     def device_seconds(self, ahead: float) -> float | None:
         return None

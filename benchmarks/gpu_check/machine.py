@@ -49,7 +49,7 @@ def watched(device: str) -> Found:
 
 def forked(framework: str, settings: Settings) -> Found:
     """The devices that a child of a host sees, and the memory that it may use."""
-    with Host(framework, device_kind=settings.device.partition(":")[0]) as host:
+    with Host(framework, device=settings.device) as host:
         seen = {device.name: device.description for device in host.devices()}
         free = host.call(f"{__name__}:free_memory", {"framework": framework, **on(settings)})
     wanted = "cpu" if not settings.is_cuda else f"cuda:{settings.device.partition(':')[2] or 0}"

@@ -97,7 +97,9 @@ def of_record(step: str, branch: str, record: Record, wanted: str = "ok") -> Fin
         said += [f"on the device {1e3 * on_device:.3g} ms"] if on_device is not None else []
         said += [f"{queue.joules:.3g} J"] if queue.joules is not None else []
     if measured.memory is not None:
-        said.append(f"{measured.memory.peak / 1e6:.4g} MB ({measured.memory.method})")
+        peak = measured.memory.peak
+        size = "no peak" if peak is None else f"{peak / 1e6:.4g} MB"
+        said.append(f"{size} ({measured.memory.method or measured.missing.get('peak_bytes')})")
     if measured.kernel_choice is not None:
         said.append(measured.kernel_choice.name)
     said += measured.kernels + measured.warnings

@@ -18,6 +18,7 @@ from benchmarks.peers.pairs import NEEDS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
 from benchmarks.peers.table import describe, interval_text, summary, time_ratio, write_tables
 from synthbench.cli.options import split_lengths
+from synthbench.devices import ALLOWED, device_kind
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.environment import read_environment
@@ -26,7 +27,7 @@ from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import CHOOSE
 from synthbench.run.progress import duration
 from synthbench.suites import cell as shapes
-from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS, device_kind
+from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS
 
 TARGET = "benchmarks.peers.measure:measure"
 TIMEOUT_SECONDS = 600.0
@@ -46,7 +47,7 @@ def main(
     d_model: Annotated[int, typer.Option(min=1, help="Channels.")] = 512,
     heads: Annotated[int, typer.Option(min=1, help="Heads.")] = 8,
     dtype: Annotated[str, typer.Option(help="float32 or bfloat16.")] = "float32",
-    device: Annotated[str, typer.Option(help="cpu, cuda or cuda:N.")] = "cpu",
+    device: Annotated[str, typer.Option(help=f"{ALLOWED}.")] = "cpu",
     threads: Annotated[
         int | None, typer.Option(min=1, help="Cores.", show_default="all usable")
     ] = None,
@@ -76,7 +77,7 @@ def main(
     require_packages(chosen)
     cells = cells_of(chosen, lengths, batch)
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    folder = out or Path("results/peers") / f"{device_kind(device)}-{stamp}"
+    folder = out or Path("results/peers") / f"{device_kind(device).name}-{stamp}"
     sizes = {"d_model": d_model, "heads": heads, "keep_memory": keep_memory}
     known = start_or_resume(folder, threads, sizes)
     done = {one.key for one in known if one.outcome != FAILED}
@@ -85,9 +86,7 @@ def main(
     budget = asdict(Budget(seconds=seconds, limit=limit))
     kernels: dict[str, Kernel | None] = {}  # by the shapes they were chosen for
     frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
-    hosts = {
-        name: Host(name, threads=threads, device_kind=device_kind(device)) for name in frameworks
-    }
+    hosts = {name: Host(name, threads=threads, device=device) for name in frameworks}
     begin, spent = time.monotonic(), 0.0
     left = sum(map(effort, cells))
     try:

@@ -16,6 +16,7 @@ from benchmarks.peers.samples import Sample, Side
 from synthbench.backends.base import BACKENDS, Backend, Setting, Step
 from synthbench.backends.kernel_choice import using_kernel
 from synthbench.backends.kernel_record import recording_kernels
+from synthbench.devices import is_host
 from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.inputs import random_batch
@@ -173,7 +174,7 @@ def memory(step: Step, other: Step, device: str) -> tuple[int | None, Array, flo
 
     It must not be the first step. The memory of the other side in this process is subtracted.
     """
-    mark = mark_resident() if device == "cpu" else None
+    mark = mark_resident() if is_host(device) else None
     step.reset_device_peak()
     begin = time.perf_counter()
     produced = run(step)

@@ -10,13 +10,13 @@ from typing import Literal, NamedTuple
 import numpy as np
 from scipy.special import stdtr
 
-from synthbench.analysis.moderated_variance import moderated, t_quantile
+from synthbench.analysis.moderated_variance import prior_variance, t_quantile
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
 CONFIDENCE = 0.95
 MOST_ROUNDS = 50  # the most further rounds that are considered
 
-Verdict = Literal["faster", "slower", "same", "undecided", "one round"]
+Verdict = Literal["faster", "slower", "same", "close", "undecided", "one round"]
 
 
 class Comparison(NamedTuple):
@@ -24,10 +24,12 @@ class Comparison(NamedTuple):
 
     `log_ratios`: log(time of the baseline / time of the variant); above 0 the variant is faster.
     `within`: the standard error of one log ratio, estimated from the samples within a round.
+    `family`: comparisons of one family are about equally noisy, as those of one framework.
     """
 
     log_ratios: tuple[float, ...]
     within: float
+    family: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,13 +80,11 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
     Each round runs in new processes in a new order, so the spread of the rounds includes the noise
     within a process and between processes. Logarithms make twice and half as fast symmetric. Two or
     three rounds estimate their spread badly, so their t interval would be extremely wide. Therefore
-    each variance is shrunk towards that of all comparisons, as far as these agree: the moderated t
-    of Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
+    each variance is shrunk towards that of its family, as far as these agree: the moderated t of
+    Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
     variance is less than the noise within a round implies. From one round only the latter is known.
     """
-    several = [c.log_ratios for c in comparisons if len(c.log_ratios) > 1]
-    variances = [float(np.var(ratios, ddof=1)) for ratios in several]
-    spread = iter(moderated(variances, [len(ratios) - 1 for ratios in several]))
+    priors = {family: _prior_of(comparisons, family) for family in {c.family for c in comparisons}}
     found: list[Estimate] = []
     for comparison in comparisons:
         rounds = len(comparison.log_ratios)
@@ -92,45 +92,82 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
         if rounds == 1:
             found.append(Estimate(mean, comparison.within, math.inf, 1))
             continue
-        variance, degrees = next(spread)
+        observed, degrees = float(np.var(comparison.log_ratios, ddof=1)), rounds - 1
+        prior, prior_degrees, all_degrees = priors[comparison.family]
+        variance = prior
+        if math.isfinite(prior_degrees):
+            variance = (prior_degrees * prior + degrees * observed) / (prior_degrees + degrees)
         error = math.sqrt(max(variance, comparison.within**2) / rounds)
-        found.append(Estimate(mean, error, degrees, rounds))
+        known = min(prior_degrees + degrees, all_degrees)
+        found.append(Estimate(mean, error, known, rounds))
     return found
 
 
+def _prior_of(comparisons: Sequence[Comparison], family: str) -> tuple[float, float, int]:
+    """The prior variance of a family, its degrees of freedom, and those of all its variances."""
+    several = [c for c in comparisons if c.family == family and len(c.log_ratios) > 1]
+    variances = [float(np.var(c.log_ratios, ddof=1)) for c in several]
+    degrees = [len(c.log_ratios) - 1 for c in several]
+    return *prior_variance(variances, degrees), sum(degrees)
+
+
 def judge(
-    comparisons: Sequence[Comparison], margin: float, confidence: float = CONFIDENCE
+    comparisons: Sequence[Comparison],
+    margins: float | Sequence[float],
+    confidence: float = CONFIDENCE,
+    looks: int = 1,
+    resolution: float = 0.0,
+    same_within: float | None = None,
 ) -> list[Judgement]:
-    """A verdict for each comparison of one table; `margin` is a ratio above 1.
+    """A verdict for each comparison of one table; `margins`, of all or of each, are ratios above 1.
 
     "faster", "slower": the ratio differs from 1 by more than the margin, and significantly at this
-    confidence after Holm's correction for all comparisons. "same": its interval lies within the
-    margin. Otherwise "undecided". "one round": the noise between processes is not known.
+    confidence after Holm's correction for all comparisons. "same": its interval lies within
+    `same_within` (the margin, if not given), which noise should not widen. "close": neither, but
+    its interval is at most `resolution` to either side of the ratio, and so is the noise that the
+    margin stands for. Otherwise "undecided". "one round": the noise between processes is not known.
+
+    `looks`: how often verdicts may be asked for while rounds are added until they are there. Each
+    look has an equal part of the error, so that the probability of a false verdict at any of them
+    is at most 1 - `confidence` (Bonferroni's inequality; a group-sequential design with constant
+    levels as Pocock 1977, doi:10.1093/biomet/64.2.191, with a bound that no dependence can break).
     """
-    return judge_estimates(estimate(comparisons), margin, confidence)
+    return judge_estimates(
+        estimate(comparisons), margins, confidence, looks, resolution, same_within
+    )
 
 
 def judge_estimates(
-    estimates: Sequence[Estimate], margin: float, confidence: float = CONFIDENCE
+    estimates: Sequence[Estimate],
+    margins: float | Sequence[float],
+    confidence: float = CONFIDENCE,
+    looks: int = 1,
+    resolution: float = 0.0,
+    same_within: float | None = None,
 ) -> list[Judgement]:
     """`judge`, for estimates that were made together."""
     tested = [e for e in estimates if e.rounds > 1]
     p_values = [e.p_value for e in tested]
     corrected = iter(zip(holm(p_values), holm_factors(p_values), strict=True))
-    limit, alpha = math.log(margin), 1 - confidence
+    alpha = (1 - confidence) / looks
+    each = [margins] * len(estimates) if isinstance(margins, float | int) else margins
     judged: list[Judgement] = []
-    for found in estimates:
+    for found, margin in zip(estimates, each, strict=True):
+        limit, same = math.log(margin), same_within or margin
         if found.rounds == 1:
             judged.append(Judgement(found, "one round"))
             continue
         p, factor = next(corrected)
-        low, high = found.interval(confidence)
+        low, high = found.interval(1 - alpha)
         if p < alpha and abs(found.log_ratio) > limit:
             judged.append(Judgement(found, "faster" if found.log_ratio > 0 else "slower", p))
-        elif 1 / margin < low and high < margin:
+        elif 1 / same < low and high < same:
             judged.append(Judgement(found, "same", p))
+        elif high <= found.ratio * (1 + resolution) and margin <= max(same, 1 + resolution):
+            judged.append(Judgement(found, "close", p))
         else:
-            further = further_rounds(found, limit, alpha / factor, alpha)
+            room = limit if abs(found.log_ratio) > limit else math.log(same)
+            further = further_rounds(found, room, alpha / factor, alpha)
             judged.append(Judgement(found, "undecided", p, further))
     return judged
 

@@ -3,32 +3,95 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from scipy.special import fdtrc, gammaincc
+
+from synthbench.analysis.moderated_variance import FEWEST, prior_variance, t_quantile
+
+SHARE = 0.95
+# A group as improbable as this among the others, after Bonferroni's correction, stands alone.
+OUTLIER = 0.01
+
+K = TypeVar("K", bound=Hashable)  # a group of cells
 
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """The largest usual ratio of two measurements of the same thing.
+    """The spread of the log ratio of two measurements of the same thing in one round.
 
-    Another such ratio lies within `ratio` with probability `coverage`.
+    `degrees`: of freedom of that estimate.
     """
 
-    ratio: float  # above 1
-    groups: int
-    coverage: float
+    spread: float
+    degrees: float
+
+    def ratio(self, rounds: int, share: float = SHARE) -> float:
+        """Above 1: such a ratio over so many rounds exceeds it in 1 - `share` of cases."""
+        half = t_quantile(self.degrees, (1 + share) / 2) * self.spread / math.sqrt(rounds)
+        return math.exp(half)
 
 
-def noise_floor(log_ratios: Sequence[float], share: float = 0.95) -> NoiseFloor | None:
-    """The noise floor from the A/A log ratios of a run, one per group; None without any.
+@dataclass(frozen=True)
+class NoiseFloors:
+    """The floor of each group, and of a further one without twins; None: too few to tell."""
 
-    The smallest observed size that another one does not exceed with probability `share`; for 95%,
-    that needs 19 groups. With fewer groups it is the largest observed size, and n groups cover only
-    n / (n + 1). Exact for exchangeable groups (an order statistic of n + 1 draws).
+    of_groups: Mapping[Hashable, NoiseFloor]
+    of_others: NoiseFloor | None
+
+
+def noise_floors(twins: Mapping[K, Sequence[float]]) -> NoiseFloors:
+    """The noise floors of groups, from the A/A log ratios of each round.
+
+    Few rounds tell little about one group, so each variance (around 0, which is the true log ratio)
+    is shrunk towards that of all groups as far as these agree, as in `comparison.estimate`. A group
+    that is improbable among the others keeps its own variance and does not change theirs (in the
+    spirit of Phipson et al. 2016, doi:10.1214/16-AOAS920).
     """
-    sizes = sorted(abs(value) for value in log_ratios)
-    if not sizes:
-        return None
-    n = len(sizes)
-    rank = min(math.ceil(share * (n + 1)), n)
-    return NoiseFloor(math.exp(sizes[rank - 1]), n, rank / (n + 1))
+    found = {group: values for group, values in twins.items() if len(values)}
+    variances = {g: float(np.mean(np.square(values))) for g, values in found.items()}
+    usual = _without_outliers(variances, {g: len(values) for g, values in found.items()})
+    prior, prior_degrees = _prior({g: variances[g] for g in usual}, found)
+    most = float(sum(len(found[group]) for group in usual))  # degrees that all of them can give
+    floors: dict[Hashable, NoiseFloor] = {}
+    for group, variance in variances.items():
+        degrees = float(len(found[group]))
+        if group in usual and math.isinf(prior_degrees):
+            variance, degrees = prior, most
+        elif group in usual:
+            variance = (prior_degrees * prior + degrees * variance) / (prior_degrees + degrees)
+            degrees = min(prior_degrees + degrees, most)
+        floors[group] = NoiseFloor(math.sqrt(variance), degrees)
+    others = NoiseFloor(math.sqrt(prior), min(prior_degrees, most)) if prior_degrees > 0 else None
+    if others is None and floors:
+        others = max(floors.values(), key=lambda floor: floor.ratio(1))
+    return NoiseFloors(floors, others)
+
+
+def _without_outliers(variances: Mapping[K, float], degrees: Mapping[K, int]) -> list[K]:
+    """The groups whose variance is probable, given those of the others; at least three quarters."""
+    usual = sorted(variances, key=lambda group: variances[group])
+    least = math.ceil(3 * len(usual) / 4)
+    while len(usual) > max(least, FEWEST):
+        *rest, largest = usual
+        prior, prior_degrees = prior_variance(
+            [variances[g] for g in rest], [degrees[g] for g in rest]
+        )
+        if prior <= 0:
+            break
+        relative, n = variances[largest] / prior, degrees[largest]
+        if math.isinf(prior_degrees):
+            p = float(gammaincc(n / 2, n * relative / 2))
+        else:
+            p = float(fdtrc(n, prior_degrees, relative))
+        if p >= OUTLIER / len(usual):
+            break
+        usual = rest
+    return usual
+
+
+def _prior(variances: Mapping[K, float], found: Mapping[K, Sequence[float]]) -> tuple[float, float]:
+    return prior_variance(list(variances.values()), [len(found[group]) for group in variances])

@@ -20,7 +20,7 @@ from synthbench.analysis.comparison import (
     Verdict,
     judge_estimates,
 )
-from synthbench.analysis.moderated_variance import moderated
+from synthbench.analysis.moderated_variance import Moderated, moderated
 from synthbench.analysis.scaling import Crossing, crossing
 
 Agreement = Literal["agree", "differ", "contradict", "undecided"]
@@ -39,10 +39,11 @@ class Sample(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """The same cell in two runs."""
+    """The same cell in two runs; those of one family are about equally noisy."""
 
     first: Sample
     second: Sample
+    family: str = ""
 
 
 class Series(NamedTuple):
@@ -65,11 +66,13 @@ def estimate_pairs(pairs: Sequence[Pair]) -> list[Estimate]:
     """How many times as fast each cell is in the second run; the errors are estimated together.
 
     Welch's t interval for the difference of the mean logarithms: the two runs may be differently
-    noisy. The variance of a cell in a run is shrunk towards that of all cells of this run (see
-    `comparison.estimate`), and is not less than the noise within a round implies. Where a run has
-    one round, only the latter is known. `rounds` is the smaller number of rounds.
+    noisy. The variance of a cell in a run is shrunk towards that of its family in this run
+    (see `comparison.estimate`), and is not less than the noise within a round implies. Where a
+    run has one round, only the latter is known. `rounds` is the smaller number of rounds.
     """
-    firsts, seconds = (_errors([pair[i] for pair in pairs]) for i in (0, 1))
+    families = [pair.family for pair in pairs]
+    firsts = _errors([pair.first for pair in pairs], families)
+    seconds = _errors([pair.second for pair in pairs], families)
     found: list[Estimate] = []
     for pair, first, second in zip(pairs, firsts, seconds, strict=True):
         log_ratio = float(np.mean(pair.first.logs) - np.mean(pair.second.logs))
@@ -81,13 +84,20 @@ def estimate_pairs(pairs: Sequence[Pair]) -> list[Estimate]:
 
 
 def judge_pairs(
-    pairs: Sequence[Pair], margin: float, confidence: float = CONFIDENCE
+    pairs: Sequence[Pair],
+    margins: float | Sequence[float],
+    confidence: float = CONFIDENCE,
+    looks: int = 1,
+    resolution: float = 0.0,
+    same_within: float | None = None,
 ) -> list[Judgement]:
-    """A verdict on the second run for each cell, all judged together; `margin`: a ratio above 1.
+    """A verdict on the second run for each cell, all judged together.
 
-    The verdicts mean what those of `comparison.judge` mean, also after Holm's correction.
+    The arguments and the verdicts mean what those of `comparison.judge` mean.
     """
-    return judge_estimates(estimate_pairs(pairs), margin, confidence)
+    return judge_estimates(
+        estimate_pairs(pairs), margins, confidence, looks, resolution, same_within
+    )
 
 
 def agreement(first: Verdict, second: Verdict) -> Agreement:
@@ -134,18 +144,25 @@ class _Error(NamedTuple):
     degrees: float
 
 
-def _errors(samples: Sequence[Sample]) -> list[_Error]:
-    several = [sample.logs for sample in samples if len(sample.logs) > 1]
-    variances = [float(np.var(logs, ddof=1)) for logs in several]
-    spread = iter(moderated(variances, [len(logs) - 1 for logs in several]))
+def _errors(samples: Sequence[Sample], families: Sequence[str]) -> list[_Error]:
+    spread = {
+        family: iter(_moderated([s for s, own in zip(samples, families, strict=True)
+                                 if own == family and len(s.logs) > 1]))
+        for family in set(families)
+    }  # fmt: skip
     found: list[_Error] = []
-    for sample in samples:
+    for sample, family in zip(samples, families, strict=True):
         if len(sample.logs) == 1:
             found.append(_Error(sample.within**2, math.inf))
             continue
-        variance, degrees = next(spread)
+        variance, degrees = next(spread[family])
         found.append(_Error(max(variance, sample.within**2) / len(sample.logs), degrees))
     return found
+
+
+def _moderated(samples: Sequence[Sample]) -> list[Moderated]:
+    variances = [float(np.var(sample.logs, ddof=1)) for sample in samples]
+    return moderated(variances, [len(sample.logs) - 1 for sample in samples])
 
 
 def _welch_degrees(first: _Error, second: _Error) -> float:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import importlib.metadata
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from synthbench.errors import ShapeError, UnsupportedError
+from synthbench.devices import HOST, device_kind, index_of, is_host, is_same_kind
+from synthbench.errors import FrameworkMissingError, ShapeError, UnsupportedError
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -23,7 +24,7 @@ class Setting:
     """How a model is run: floating-point type, device, form of the mixer, eager or compiled."""
 
     dtype: str = "float32"  # float32, bfloat16, float64
-    device: str = "cpu"  # cpu, cuda, cuda:N
+    device: str = HOST  # a name of `devices.py`, as cpu or cuda:1
     form: str = "auto"  # auto, fused, reference
     compile: str = "compiled"  # eager, compiled, cuda_graph
     quick: bool = False  # XLA compiles in less time, to slower code: for a check, not for timing
@@ -73,6 +74,7 @@ class DeviceInfo:
 
     name: str  # cpu, cuda:0, ...
     description: str
+    is_default: bool = False  # whether `auto` means devices of its kind
 
 
 @dataclass(frozen=True)
@@ -159,14 +161,21 @@ class Step(Protocol):
         """
 
     def reset_device_peak(self) -> None:
-        """Reset the peak of the device's allocator; does nothing on a CPU."""
+        """Reset the peak of the device's allocator, if it has one."""
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the device's allocator, see `device_peak_method`; None on a CPU."""
+        """Peak of the device's allocator, see `device_peak_method`; None: not counted."""
 
     @property
     def device_peak_method(self) -> str:
         """Since when this peak counts, for records."""
+
+    @property
+    def missing_counters(self) -> Mapping[str, str]:
+        """Why `device_peak_bytes` and `device_seconds` are None, by metric; empty on a CPU.
+
+        The metrics are peak_bytes and device_seconds; one that is known is not among them.
+        """
 
 
 class Operation(Protocol):
@@ -197,7 +206,7 @@ class Backend(Protocol):
         """Limit the threads of one operation; call it before the first operation."""
 
     def free_memory(self, device: str) -> int | None:
-        """Bytes that could still be allocated on a device; None on a CPU."""
+        """Bytes that could still be allocated on a device; None on a CPU, and if not known."""
 
     def predict_memory(
         self, model: Model, setting: Setting, mode: str, batch: Batch
@@ -262,6 +271,23 @@ class Backend(Protocol):
         self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]
     ) -> Trained:
         """One Adam step per batch, in order."""
+
+
+def require_listed(
+    device: str, found: Iterable[DeviceInfo], framework: str, advice: Mapping[str, str]
+) -> None:
+    """Raise FrameworkMissingError, with what to do, unless a device is among those found.
+
+    `framework`: its name and version. `advice`: kind of device -> how a framework gets to see one.
+    """
+    kind, names = device_kind(device).name, [info.name for info in found]
+    if is_host(device) or f"{kind}:{index_of(device)}" in names:
+        return
+    others = any(is_same_kind(device, name) for name in names)
+    raise FrameworkMissingError(
+        f"{framework} has no device {device!r}; it finds {', '.join(names)}; "
+        f"{'choose one of these' if others else advice[kind]}"
+    )
 
 
 def check_declared(

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import typer
 
+from synthbench.devices import AUTO, KINDS
 from synthbench.errors import SynthbenchError
 
 FRAMEWORKS = ("torch", "jax")
-DEVICES = ("auto", "cpu", "cuda")
 GPU_FILES = Path("/dev")  # a GPU of NVIDIA's is /dev/nvidia0
 TABLE_CATALOG = "synthbench.report.tables.catalog"
 
@@ -55,11 +55,11 @@ def complete_measured_suite(context: typer.Context, incomplete: str) -> list[str
 
 
 def complete_device(incomplete: str) -> list[str]:
-    """auto, cpu, cuda, and one name per GPU of NVIDIA's."""
+    """auto, every kind, and one name per GPU of NVIDIA's."""
     numbers = [name.removeprefix("nvidia") for name, _ in _entries(GPU_FILES)
                if name.startswith("nvidia")]  # fmt: skip
     gpus = [f"cuda:{number}" for number in sorted(filter(str.isdecimal, numbers), key=int)]
-    return _starting(incomplete, [*DEVICES, *gpus])
+    return _starting(incomplete, [AUTO, *KINDS, *gpus])
 
 
 def complete_variant(incomplete: str) -> list[str]:

@@ -17,7 +17,7 @@ SHOWN = ("variant", "framework", "mode", "dtype", "label", "seq_len", "replica",
 
 def dry_run_lines(plan: Plan, estimate: Estimate, width: int) -> Iterator[str]:
     """The lines for a plan, wrapped at a width."""
-    rounds = plan.settings.measure.rounds
+    rounds = plan.settings.measure.least_rounds
     yield (
         f"Suite {plan.suite} on {plan.device}: {_count(len(plan.cells), 'cell')} in "
         f"{_count(rounds, 'round')}, {_count(len(plan.cells) * rounds, 'measurement')}"

@@ -108,7 +108,7 @@ def _train(
     start = start_values(model_of(cell).parameters(), cell.seed)
     states = {START: start}
     if steps:
-        host = Host(cell.framework, plugins=plugins, device_kind=cell.device.partition(":")[0])
+        host = Host(cell.framework, plugins=plugins, device=cell.device)
         try:
             trained = host.call(
                 "synthbench.tasks.training:train",

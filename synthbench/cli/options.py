@@ -14,6 +14,7 @@ from synthbench.cli.completion import (
     complete_suite,
     complete_variants,
 )
+from synthbench.devices import ALLOWED, AUTO
 from synthbench.errors import NotationError, quote
 
 Plugin = Annotated[
@@ -26,6 +27,23 @@ Plugin = Annotated[
     ),
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the runs.")]
+SuiteOption = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME|FILE",
+        help="A built-in suite, or a file's path.",
+        autocompletion=complete_suite,
+    ),
+]
+DeviceOption = Annotated[
+    str,
+    typer.Option(
+        "--device",
+        help=f"{AUTO} (an accelerator where one is seen), {ALLOWED}.",
+        autocompletion=complete_device,
+    ),
+]
 FrameworkOption = Annotated[
     list[str],
     typer.Option(
@@ -45,23 +63,6 @@ VariantsOption = Annotated[
         "Repeatable.",
         show_default=False,
         autocompletion=complete_variants,
-    ),
-]
-SuiteOption = Annotated[
-    str,
-    typer.Option(
-        "--suite",
-        metavar="NAME|FILE",
-        help="A built-in suite, or a file's path.",
-        autocompletion=complete_suite,
-    ),
-]
-DeviceOption = Annotated[
-    str,
-    typer.Option(
-        "--device",
-        help="auto (a GPU where one is seen), cpu, cuda or cuda:N.",
-        autocompletion=complete_device,
     ),
 ]
 SeqLenOption = Annotated[

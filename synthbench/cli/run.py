@@ -23,6 +23,7 @@ from synthbench.cli.options import (
 )
 from synthbench.cli.output import complain, console, say
 from synthbench.cli.runs import newest_unfinished
+from synthbench.devices import AUTO
 from synthbench.errors import NotationError, ResultsError, UnknownNameError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ FAILED = (
 def run(
     context: typer.Context,
     suite: SuiteOption,
-    device: DeviceOption = "auto",
+    device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

@@ -18,13 +18,14 @@ from synthbench.cli.options import (
     split_list,
 )
 from synthbench.cli.output import console, say
+from synthbench.devices import AUTO
 from synthbench.errors import FrameworkMissingError, UnsupportedError
 
 
 def tune(
     context: typer.Context,
     suite: SuiteOption = "seq_scaling",
-    device: DeviceOption = "auto",
+    device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006

@@ -9,21 +9,36 @@ from __future__ import annotations
 import importlib
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import cast
 
 from synthbench.backends.base import BACKENDS, Backend, Operation
+from synthbench.devices import is_host
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import least_warmup_seconds, timed
 from synthbench.record import Ceiling
 
-# Side of the square matrices, and bytes of the copied array: far larger than any cache.
-SIZES = {"cpu": (512, 1024, 2048), "cuda": (2048, 4096, 8192)}
-COPY_BYTES = {"cpu": 2**28, "cuda": 2**30}
+
+@dataclass(frozen=True)
+class Extent:
+    """Sides of the square matrices, and bytes of the copied array: far larger than any cache."""
+
+    sizes: tuple[int, ...]
+    copy_bytes: int
+
+
+ON_HOST = Extent((512, 1024, 2048), 2**28)
+ON_ACCELERATOR = Extent((2048, 4096, 8192), 2**30)
 ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
 REPETITIONS = 10  # at most, per size
 SECONDS = 0.6  # at most, per size and for the copy; there is at least one repetition
+
+
+def extent_of(device: str) -> Extent:
+    """What is multiplied and copied on a device."""
+    return ON_HOST if is_host(device) else ON_ACCELERATOR
 
 
 def measure_ceiling(framework: str, dtype: str, device: str) -> Ceiling:
@@ -37,13 +52,14 @@ def ceiling_of(
 ) -> Ceiling:
     """Like `measure_ceiling`, for a given back end."""
     begin = clock()
-    kind = device.partition(":")[0]
+    extent = extent_of(device)
     best_rate, best_size = 0.0, 0
-    elements = COPY_BYTES[kind] // ITEM_BYTES[dtype]
+    elements = extent.copy_bytes // ITEM_BYTES[dtype]
     with InterferenceMonitor(device) as watch:
-        if kind != "cpu":
-            raise_clock(backend.matrix_products(dtype, device, SIZES[kind][0])[0], device, clock)
-        for size in SIZES[kind]:
+        if not is_host(device):
+            first = backend.matrix_products(dtype, device, extent.sizes[0])[0]
+            raise_clock(first, device, clock)
+        for size in extent.sizes:
             products = backend.matrix_products(dtype, device, size)
             seconds = min(best_seconds(product, clock) for product in products)
             if (rate := 2 * size**3 / seconds) > best_rate:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
+from synthbench.devices import device_kind, is_host
 from synthbench.measure.gpu import handle_of, open_nvml, read_state
 from synthbench.record import DeviceState
 
@@ -80,11 +81,24 @@ class RaplCounter:
 @contextlib.contextmanager
 def energy_counter(device: str) -> Iterator[EnergyCounter | None]:
     """The counter of a device; None where there is none that can be read."""
-    if device == "cpu":
+    if is_host(device):
         rapl = RaplCounter()
         yield rapl if rapl.joules() is not None else None
+        return
+    if not device_kind(device).has_nvml:
+        yield None
         return
     with open_nvml() as nvml:
         handle = None if nvml is None else handle_of(nvml, device)
         counter = None if handle is None else NvmlCounter(nvml, handle)
         yield counter if counter is not None and counter.joules() is not None else None
+
+
+def why_no_energy(device: str) -> str:
+    """Why `energy_counter` gives none for a device, or none that answers."""
+    if is_host(device):
+        return "RAPL has no counter that this user can read"
+    kind = device_kind(device)
+    if kind.has_nvml:
+        return "NVML is not there, or does not count the energy of this device"
+    return f"no counter of the energy of {kind.name} is known"

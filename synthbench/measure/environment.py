@@ -22,7 +22,10 @@ PACKAGES = (
     "numpy", "scipy", "pandas", "fvcore",
 )  # fmt: skip
 # All installed packages with kernels and device plug-ins.
-PREFIXES = ("nvidia-", "jax-cuda", "jax_cuda", "jax-rocm", "mkl", "intel-openmp")
+PREFIXES = (
+    "nvidia-", "jax-cuda", "jax_cuda", "jax-rocm", "jax-mps", "jax-metal", "libtpu", "mkl",
+    "intel-", "pytorch-triton",
+)  # fmt: skip
 VARIABLES = (
     "OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "XLA_FLAGS", "JAX_PLATFORMS",
     "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NVIDIA_TF32_OVERRIDE", "PYTORCH_CUDA_ALLOC_CONF",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
+from synthbench.devices import device_kind
 from synthbench.measure.cores import CoreMonitor
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.gpu import GpuMonitor
@@ -14,7 +15,7 @@ class InterferenceMonitor:
 
     def __init__(self, device: str) -> None:
         self._parts: list[CoreMonitor | GpuMonitor] = [CoreMonitor(usable_cores())]
-        if device != "cpu":
+        if device_kind(device).has_nvml:
             self._parts.insert(0, GpuMonitor(device))
         self._stack = ExitStack()
 

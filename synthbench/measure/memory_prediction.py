@@ -7,6 +7,7 @@ of tensors without data, or at least the declared parameters.
 from __future__ import annotations
 
 from synthbench.backends.base import Backend, Batch, MemoryPlan
+from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
 from synthbench.measure.environment import available_memory
 from synthbench.measure.inputs import setting_of
@@ -49,9 +50,9 @@ def declared_plan(model: Model, cell: Cell) -> MemoryPlan:
 def available_memory_for(backend: Backend, cell: Cell, limit: int | None) -> int | None:
     """Bytes that a cell may use: on a CPU its limit or the available memory, if that is less.
 
-    On CUDA: the free memory of the device; None if it is not known.
+    On an accelerator: what is free on it; None if that is not known.
     """
-    if cell.device != "cpu":
+    if not is_host(cell.device):
         return backend.free_memory(cell.device)
     available = available_memory()
     return available if limit is None else min(limit, available)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from synthbench.backends.base import Step
+from synthbench.devices import is_host
 from synthbench.measure.energy import EnergyCounter, energy_counter
 from synthbench.record import DeviceState, Throughput
 
@@ -27,11 +28,11 @@ def measure_throughput(step: Step, device: str, median: float) -> Throughput | N
     There, steps are not queued: the median says it all.
     """
     with energy_counter(device) as counter:
-        if device == "cpu" and counter is None:
+        if is_host(device) and counter is None:
             return None
         steps = max(FEWEST_STEPS, min(MOST_STEPS, round(SECONDS / max(median, 1e-9))))
         queued = run_queued(step, step.wait, steps, counter)
-    times = DEVICE_STEPS if device != "cpu" else 0
+    times = 0 if is_host(device) else DEVICE_STEPS
     on_device = [step.device_seconds(AHEAD * median) for _ in range(times)]
     known = sorted(s for s in on_device if s is not None)
     return Throughput(

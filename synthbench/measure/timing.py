@@ -11,13 +11,15 @@ from typing import Any
 
 from synthbench.analysis.intervals import half_width, median_interval
 from synthbench.analysis.trend import is_stable, is_warm
+from synthbench.devices import is_host
 
 CLOCK = "perf_counter, waited"
-CLOCK_CUDA = "perf_counter, device synchronised"
+CLOCK_SYNCHRONISED = "perf_counter, device synchronised"
 MIN_WARMUP_STEPS = 2
 MAX_WARMUP_STEPS = 1000
-# Below this a core, or a GPU, may still be raising its clock.
-MIN_WARMUP_SECONDS = {"cpu": 0.02, "cuda": 0.5}
+# Below this a core, or an accelerator, may still be raising its clock.
+HOST_WARMUP_SECONDS = 0.02
+ACCELERATOR_WARMUP_SECONDS = 0.5
 WARMUP_SHARE = 1 / 3  # of max_seconds, at most
 MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
 MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
@@ -40,12 +42,12 @@ class SteadyState:
 
 def least_warmup_seconds(device: str) -> float:
     """How long a device needs at least until its clock is high."""
-    return MIN_WARMUP_SECONDS["cpu" if device == "cpu" else "cuda"]
+    return HOST_WARMUP_SECONDS if is_host(device) else ACCELERATOR_WARMUP_SECONDS
 
 
 def clock_of(device: str) -> str:
     """How a step on a device is timed; stored in records."""
-    return CLOCK if device == "cpu" else CLOCK_CUDA
+    return CLOCK if is_host(device) else CLOCK_SYNCHRONISED
 
 
 def timed(
@@ -78,7 +80,7 @@ def time_steps(
     max_seconds: float,
     precision: float | None = None,
     before: Sequence[float] = (),
-    least_warmup: float = MIN_WARMUP_SECONDS["cpu"],
+    least_warmup: float = HOST_WARMUP_SECONDS,
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
     inspect: Callable[[Any], None] | None = None,

@@ -28,7 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--synthbench-device",
         default="cpu",
         metavar="DEVICE",
-        help="auto, cpu, cuda or cuda:N. Default: cpu",
+        help="auto, or a device as `synthbench list devices` names it. Default: cpu",
     )
     group.addoption(
         "--synthbench-framework",

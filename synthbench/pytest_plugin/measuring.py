@@ -11,7 +11,6 @@ from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import machine_id
 from synthbench.record import Outcome, Record
 from synthbench.report.export.benchmark import extra_info, parameters_of, samples_of, worst
-from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner, now, record_of
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
@@ -50,7 +49,7 @@ class Bench:
         runner.start(dict.fromkeys(cell.framework for cell in cells))
         self.machine = machine_id(runner.environment())
         if measure.ceiling:
-            runner.ceilings = measure_ceilings(runner.hosts, cells, [], runner.observer)
+            runner.measure_ceilings(cells)
 
     def measure(self, cell: Cell) -> list[Record]:
         """One record per round of a cell, up to the first that is not ok.
@@ -60,7 +59,7 @@ class Bench:
         runner = self.runner
         assert runner is not None
         records: list[Record] = []
-        for number in range(runner.measure.rounds):
+        for number in range(runner.measure.least_rounds):
             if cell.framework not in runner.hosts:
                 raise FrameworkMissingError(runner.missing[cell.framework])
             started = now()

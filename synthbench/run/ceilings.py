@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from synthbench.errors import SynthbenchError
 from synthbench.record import Ceiling
@@ -14,17 +15,24 @@ MEASURE = "synthbench.measure.ceiling:measure_ceiling"
 TIMEOUT_SECONDS = 120.0
 
 
+class Found(NamedTuple):
+    """The ceilings that were measured, and why others were not, by framework, dtype and device."""
+
+    ceilings: list[Ceiling]
+    failed: dict[tuple[str, str, str], str]
+
+
 def measure_ceilings(
     hosts: Mapping[str, Host], cells: Iterable[Cell], known: Sequence[Ceiling], observer: Observer
-) -> list[Ceiling]:
+) -> Found:
     """The ceilings that cells need and that are not among `known`.
 
-    A ceiling that cannot be measured is reported to the observer and left out: cells then have no
-    utilisation, but everything else.
+    One that cannot be measured is reported to the observer: cells then have no utilisation, but
+    everything else.
     """
     have = {(ceiling.framework, ceiling.dtype, ceiling.device) for ceiling in known}
     wanted = dict.fromkeys((cell.framework, cell.dtype, cell.device) for cell in cells)
-    found: list[Ceiling] = []
+    found = Found([], {})
     for framework, dtype, device in wanted:
         if framework not in hosts or (framework, dtype, device) in have:
             continue
@@ -34,8 +42,9 @@ def measure_ceilings(
             ceiling: Ceiling = hosts[framework].call(MEASURE, request, TIMEOUT_SECONDS)
         except SynthbenchError as error:
             observer.note(f"no utilisation for {framework} {dtype} on {device}: {error}")
+            found.failed[framework, dtype, device] = f"no ceiling could be measured: {error}"
             continue
-        found.append(ceiling)
+        found.ceilings.append(ceiling)
         for warning in ceiling.warnings:
             observer.note(f"ceiling of {framework} {dtype} on {device}: {warning}")
     return found

@@ -20,14 +20,13 @@ from synthbench.record import (
     Parity,
     Record,
 )
-from synthbench.run.ceilings import ceiling_for
+from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
 from synthbench.run.own_length import OwnLengthChecks
 from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
-from synthbench.suites.plan import device_kind
 from synthbench.suites.settings import Measure
 
 NUMERICS = "synthbench.measure.environment:framework_numerics"
@@ -57,6 +56,7 @@ class CellRunner:
         self.devices: dict[str, Any] = {}
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
         self.ceilings: list[Ceiling] = []
+        self.no_ceilings: dict[tuple[str, str, str], str] = {}  # framework, dtype, device -> why
         self.choices: list[KernelChoice] = []
         self.used_kernels: dict[str, Measurements] = {}  # content of a cell -> of its first round
         self.parities: dict[str, Parity | Reply] = {}
@@ -70,7 +70,7 @@ class CellRunner:
                 framework,
                 plugins=self.plugins,
                 threads=self.measure.threads,
-                device_kind=device_kind(self.device),
+                device=self.device,
             )
             self.hosts[framework].launch()  # all import at the same time
         for name, host in list(self.hosts.items()):
@@ -103,6 +103,13 @@ class CellRunner:
             id=own, environment=environment, ceilings=self.ceilings, choices=self.choices
         )
 
+    def measure_ceilings(self, cells: Iterable[Cell]) -> bool:
+        """Measure the ceilings that cells need and that are missing; whether one was added."""
+        found = measure_ceilings(self.hosts, cells, self.ceilings, self.observer)
+        self.ceilings += found.ceilings
+        self.no_ceilings |= found.failed
+        return bool(found.ceilings)
+
     def settle(self, records: Iterable[Record]) -> None:
         """Remember outcomes that another round would only repeat."""
         for record in records:
@@ -121,6 +128,8 @@ class CellRunner:
         if cell.framework not in self.hosts:
             return None
         record = record_of(cell, round_number, started, reply, machine)
+        if why := self.no_ceilings.get((cell.framework, cell.dtype, cell.device)):
+            record.measurements.missing["utilisation"] = why
         record = self.with_same_kernels(record)
         self.settle([record])
         return record

@@ -16,6 +16,7 @@ from typing import Any, NoReturn
 
 from synthbench.backends.base import BACKENDS, Backend
 from synthbench.backends.kernel_choice import using_kernel
+from synthbench.devices import is_host
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
@@ -110,8 +111,8 @@ def _limit(backend: Backend, job: Job) -> dict[str, Any]:
     cores = limits.pin(job.limits.threads)
     limits.be_killed_first()
     facts: dict[str, Any] = {"cores": cores, "threads": len(cores)}
-    if job.kind == "plan" or job.content.get("cell", {}).get("device") == "cpu":
-        # Not for CUDA: its context reserves more address space than any machine has memory.
+    if job.kind == "plan" or is_host(job.content.get("cell", {}).get("device")):
+        # Not for others: CUDA's context reserves more address space than any machine has memory.
         facts["memory_limit"] = limit_memory(job.limits.memory_bytes, len(cores))
     backend.set_threads(len(cores))
     return facts

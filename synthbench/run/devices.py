@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from synthbench.backends.base import DeviceInfo
+from synthbench.devices import AUTO, HOST, device_kind, is_host
 from synthbench.errors import FrameworkMissingError
 from synthbench.run.host_client import Host
-from synthbench.suites.plan import FRAMEWORKS, device_kind
+from synthbench.suites.plan import FRAMEWORKS
 
 
 def device_report(
@@ -33,13 +34,16 @@ def device_report(
 def resolve_device(
     device: str, frameworks: Iterable[str] = FRAMEWORKS, plugins: Sequence[str] = ()
 ) -> str:
-    """`auto` becomes cuda if any framework sees a GPU, else cpu; other devices stay as they are.
+    """`auto` becomes the first accelerator that a framework prefers, else cpu; others stay.
 
     Raises NotationError for anything that is not a device.
     """
-    if device != "auto":
-        device_kind(device)
+    if device != AUTO:
+        device_kind(device, auto=True)
         return device
-    report = device_report(frameworks, plugins)
-    seen = [info.name for found in report.values() if not isinstance(found, str) for info in found]
-    return "cuda" if any(name.startswith("cuda") for name in seen) else "cpu"
+    for found in device_report(frameworks, plugins).values():
+        if not isinstance(found, str):
+            preferred = [info.name for info in found if info.is_default and not is_host(info.name)]
+            if preferred:
+                return device_kind(preferred[0]).name
+    return HOST

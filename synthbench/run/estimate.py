@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from synthbench.devices import device_kind, is_same_kind
 from synthbench.errors import ResultsError
 from synthbench.record import Record, latest
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell
-from synthbench.suites.plan import Plan, device_kind
+from synthbench.suites.plan import Plan
 
 # What an earlier record must share with a cell to stand for it: the first that is found counts.
 MATCHES = (
@@ -68,7 +69,7 @@ def _earlier_runs(plan: Plan, results: Path) -> Iterator[Run]:
             info = read_info(folder)
         except ResultsError:
             continue
-        if info.suite == plan.suite and device_kind(info.device) == device_kind(plan.device):
+        if info.suite == plan.suite and is_same_kind(info.device, plan.device):
             found.append((info.started, folder))
     for _, folder in sorted(found, reverse=True):
         with contextlib.suppress(ResultsError):
@@ -86,7 +87,7 @@ def _from_run(plan: Plan, run: Run, records: list[Record]) -> Estimate:
         fields = next(fields for fields in MATCHES if _place(cell, fields) in medians)
         matched[fields] += 1
         total += medians[_place(cell, fields)]
-    total *= plan.settings.measure.rounds
+    total *= plan.settings.measure.least_rounds
     exact = matched.pop(MATCHES[0], 0)
     parts = [
         f"median seconds per cell in {run.path}, begun {run.info.started[:10]}: {exact} of "
@@ -124,10 +125,10 @@ def _from_limits(plan: Plan, results: Path) -> Estimate:
         for kind in kinds
     )
     return Estimate(
-        low * measure.rounds,
-        high * measure.rounds,
+        low * measure.least_rounds,
+        high * measure.least_rounds,
         f"the suite's limits, a rough range: there is no run of {plan.suite} on "
-        f"{device_kind(plan.device)} below {results}. Each cell takes min_seconds "
+        f"{device_kind(plan.device).name} below {results}. Each cell takes min_seconds "
         f"{measure.min_seconds:g} to max_seconds {measure.max_seconds:g}, and to start, check and "
         f"compile {overheads}; timeout_seconds {measure.timeout_seconds:g} ends it",
     )

@@ -17,6 +17,7 @@ from typing import Any
 
 from synthbench import errors
 from synthbench.backends.base import BACKENDS, DeviceInfo
+from synthbench.devices import HOST, is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError, UnknownNameError
 from synthbench.measure.environment import usable_cores
 from synthbench.run.job import Job, Limits, Reply
@@ -36,7 +37,10 @@ class HostDiedError(Exception):
 
 
 class Host:
-    """A process with one framework, or with none; a context manager that starts and stops it."""
+    """A process with one framework, or with none; a context manager that starts and stops it.
+
+    `device`: where all its jobs run; None: on any.
+    """
 
     def __init__(
         self,
@@ -44,14 +48,14 @@ class Host:
         *,
         plugins: Sequence[str] = (),
         threads: int | None = None,
-        device_kind: str | None = None,
+        device: str | None = None,
     ) -> None:
         if framework not in (*BACKENDS, NO_FRAMEWORK):
             raise UnknownNameError("framework", framework, BACKENDS)
         self.framework = framework
         self.plugins = list(plugins)
         self.threads = threads
-        self.device_kind = device_kind
+        self.device = device
         self.version = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
@@ -201,8 +205,8 @@ class Host:
         variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
         variables.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")  # as NVML numbers devices
-        if self.device_kind == "cpu":
-            variables.setdefault("JAX_PLATFORMS", "cpu")  # no CUDA context for a cell on the CPU
+        if is_host(self.device):
+            variables.setdefault("JAX_PLATFORMS", HOST)  # no context on an accelerator
         return variables
 
 

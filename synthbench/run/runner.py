@@ -8,10 +8,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Machine, Record, RunInfo, latest
 from synthbench.run.cell_runner import SETTLED, now, record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
+from synthbench.run.further_rounds import disturbed, undecided
 from synthbench.run.job import Reply
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import add_machine, continue_run, require_own
@@ -110,22 +112,65 @@ def _measure(
     again = {*retry, *["oom_predicted"] * measure.force}  # force: what was only predicted
     records = [record for record in records if not _is_among(record, again)]
     work.done = {(record.id, record.round) for record in records}
-    work.settled = [record for record in records if record.outcome in SETTLED]
     work.machines = read_info(summary.run_dir).machines
-    work.earlier = records
     summary.outcomes.update(record.outcome for record in records)
     skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.done]
-    progress = _Progress(work, summary, len(records), len(skips))
+    progress = _Progress(work, summary, records, len(skips))
     for skip in skips:
         reply = Reply("unsupported", skip.reason)
         progress.store(record_of(skip.cell, 0, now(), reply))
+    _measure_pending(executor, work, progress)
+    _add_rounds(executor, work, progress)
+    _measure_disturbed_again(executor, work, progress)
+
+
+def _measure_pending(executor: Executor, work: Work, progress: _Progress) -> None:
+    """Store what the executor measures of the work as it is now."""
+    work.earlier = progress.records
+    work.settled = [record for record in work.earlier if record.outcome in SETTLED]
     progress.begin_timing()
     for found in executor.measure(work):
         if isinstance(found, Machine):
-            add_machine(summary.run_dir, found, work.observer)
+            add_machine(progress.summary.run_dir, found, work.observer)
             progress.begin_timing()
         else:
             progress.store(found, measured=True)
+    work.machines = read_info(progress.summary.run_dir).machines
+
+
+def _add_rounds(executor: Executor, work: Work, progress: _Progress) -> None:
+    """Measure what is undecided in further rounds, within the suite's limits."""
+    measure = work.plan.settings.measure
+    begun = 1 + max((record.round for record in progress.records), default=0)
+    for number in range(begun, measure.most_rounds):
+        if measure.minutes is not None and progress.minutes >= measure.minutes:
+            return
+        info = read_info(progress.summary.run_dir)
+        left = undecided(progress.records, info, measure.most_rounds)
+        work.rounds = {number: left.cells}
+        if not progress.expect(work):
+            return
+        work.observer.note(
+            f"round {number + 1}: {len(left.cells)} cells, for {left.comparisons} undecided "
+            "comparisons"
+        )
+        _measure_pending(executor, work, progress)
+
+
+def _measure_disturbed_again(executor: Executor, work: Work, progress: _Progress) -> None:
+    """Measure disturbed cells again when the machine is quiet, as often as the suite allows."""
+    for _ in range(work.plan.settings.measure.retries):
+        places = disturbed(progress.records)
+        work.done -= places
+        work.rounds = {
+            number: frozenset(cell for cell, own in places if own == number)
+            for number in sorted({number for _, number in places})
+        }
+        if not progress.expect(work):
+            return
+        quiet = "" if wait_for_quiet() else "; the machine is still busy"
+        work.observer.note(f"measuring {len(places)} disturbed cells again{quiet}")
+        _measure_pending(executor, work, progress)
 
 
 def _is_among(record: Record, outcomes: Collection[str]) -> bool:
@@ -134,21 +179,33 @@ def _is_among(record: Record, outcomes: Collection[str]) -> bool:
 
 
 class _Progress:
-    """Stores records and reports each to the observer with the time left."""
+    """Stores records, and reports each to the observer with the time left."""
 
-    def __init__(self, work: Work, summary: Summary, recorded: int, skips: int) -> None:
-        self.summary, self.observer = summary, work.observer
-        rounds, missing = work.plan.settings.measure.rounds, summary.missing
-        self.pending = sum(
-            (cell.id, number) not in work.done
-            for number in range(rounds)
-            for cell in work.plan.cells
-            if cell.framework not in missing
-        )
-        self.done, self.total = recorded, recorded + skips + self.pending
+    def __init__(self, work: Work, summary: Summary, records: Sequence[Record], skips: int) -> None:
+        self.work, self.summary, self.observer = work, summary, work.observer
+        self._records = {(record.id, record.round): record for record in records}  # that count
+        self.done, self.total = len(records), len(records) + skips
         self.spent: list[float] = []  # seconds per measured record
-        self.begun = time.monotonic()
-        self.observer.started(work.plan, self.done, self.total)
+        self.started = self.begun = time.monotonic()
+        self.expect(work)
+        self.observer.started(self.work.plan, self.done, self.total)
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of the whole run that count."""
+        return list(self._records.values())
+
+    @property
+    def minutes(self) -> float:
+        """Since this call began to measure."""
+        return (time.monotonic() - self.started) / 60
+
+    def expect(self, work: Work) -> int:
+        """Count what is pending now as to be measured, except for missing frameworks."""
+        missing = self.summary.missing
+        pending = sum(cell.framework not in missing for _, cell in work.pending())
+        self.total += pending
+        return pending
 
     def begin_timing(self) -> None:
         """Count the seconds of the next record from now on."""
@@ -159,6 +216,10 @@ class _Progress:
         if measured:
             self.spent.append(time.monotonic() - self.begun)
         append_record(self.summary.run_dir, record)
+        place = (record.id, record.round)
+        self._records[place] = record
+        self.work.done.add(place)
+        self.work.attempts[place] = record.attempt + 1
         self.summary.recorded += 1
         self.summary.outcomes[record.outcome] += 1
         self.done += 1

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from synthbench.devices import HOST
 from synthbench.mixers.declaration import sizes_for
 from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
@@ -41,7 +42,7 @@ class Cell(BaseModel):
     batch: Size
     model: ModelSpec
     dtype: DType = "float32"
-    device: str = "cpu"  # cpu, cuda or cuda:N
+    device: str = HOST  # a name of `devices.py`, as cpu or cuda:1
     form: Form = "auto"
     compile: Compile
     seed: Integer = 0

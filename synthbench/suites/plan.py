@@ -5,11 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from synthbench.devices import device_kind
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.mixers.notation import canonical
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
@@ -92,7 +92,7 @@ def make_plan(
     check: Callable[[Cell], None] = lambda cell: None,
     begin: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
-    """List the cells of a suite on a device (cpu, cuda or cuda:N).
+    """List the cells of a suite on a device, by its name (`devices.py`).
 
     `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
     axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
@@ -102,7 +102,8 @@ def make_plan(
     is noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
     read, and for a baseline that the suite names and does not measure.
     """
-    settings = suite.settings(device_kind(device))
+    kind = device_kind(device).name
+    settings = suite.settings(kind)
     axes, measure = settings.axes, settings.measure
     chosen = choose_frameworks(suite, axes.framework, frameworks)
     if variants is None:
@@ -113,6 +114,9 @@ def make_plan(
     if not (chosen and names and lengths):
         raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
     baseline, notes = find_baseline(suite, settings, names, selected=variants is not None)
+    if substitute := suite.substitute_for(kind):
+        used = f"suite {suite.name} has no section devices.{kind}; its settings are {substitute}"
+        notes = (used, *notes)
     twin_of = baseline if measure.has_twins else None
     selected = {"variant": names, "framework": chosen, "seq_len": lengths}
     settings = settings.model_copy(
@@ -188,21 +192,13 @@ def why_impossible(cell: Cell, check: Callable[[Cell], None]) -> str | None:
     if cell.compile == "cuda_graph":
         if cell.framework == "jax":
             return "XLA makes CUDA graphs by itself; use compile: compiled for jax"
-        if device_kind(cell.device) != "cuda":
+        if not device_kind(cell.device).has_graphs:
             return "CUDA graphs need a CUDA device; use compile: eager or compiled"
-    if cell.dtype == "float16" and device_kind(cell.device) == "cpu":
-        return "float16 is measured on CUDA only: processors compute it in float32; use bfloat16"
+    if reason := device_kind(cell.device).impossible.get(cell.dtype):
+        return reason
     try:
         model_of(cell)
         check(cell)
     except (ShapeError, UnsupportedError, NotationError) as error:
         return str(error)
     return None
-
-
-def device_kind(device: str) -> str:
-    """`cpu` or `cuda` for cpu, cuda or cuda:N; NotationError for anything else."""
-    match = re.fullmatch(r"(cpu|cuda)|(cuda):\d+", device)
-    if match is None:
-        raise NotationError(f"device {device!r} not known; use auto, cpu, cuda or cuda:N")
-    return match[1] or match[2]

@@ -14,6 +14,7 @@ from synthbench.suites.settings import (
     Measure,
     MixerSizes,
     ModelSection,
+    RoundsUntil,
     Settings,
 )
 
@@ -23,6 +24,7 @@ SECTIONS: dict[str, type[BaseModel]] = {
     "model": ModelSection,
     "mixers": MixerSizes,
     "measure": Measure,
+    "rounds": RoundsUntil,
 }
 
 BOUNDS = {"exclusiveMinimum": ">", "minimum": ">=", "exclusiveMaximum": "<", "maximum": "<="}
@@ -81,8 +83,9 @@ def flow(value: Any) -> str:
 
 def _type(declared: dict[str, Any]) -> str:
     """What a value must be, in words."""
-    if "anyOf" in declared:
-        return " or ".join(map(_type, declared["anyOf"]))
+    for several in ("anyOf", "oneOf"):
+        if several in declared:
+            return " or ".join(map(_type, declared[several]))
     if "enum" in declared or "const" in declared:
         return _either([f"`{value}`" for value in declared.get("enum", [declared.get("const")])])
     if "$ref" in declared:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Union, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args
 
 from pydantic import (
     BaseModel,
     ConfigDict,
+    Discriminator,
     Field,
     NonNegativeInt,
     PositiveInt,
     SerializerFunctionWrapHandler,
+    Tag,
     create_model,
     model_serializer,
+    model_validator,
 )
+from pydantic_core import PydanticCustomError
 
 from synthbench.models.spec import ModelSpec, Size
 from synthbench.suites.cell import Compile, DType, Form, Framework, Mode
@@ -23,6 +27,8 @@ from synthbench.suites.cell import Compile, DType, Form, Framework, Mode
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 Rounds = Annotated[int, Field(ge=1, le=10_000)]
+# In errors of pydantic: which of the two kinds of `rounds` was meant.
+NUMBER_TAG, SECTION_TAG = "<number>", "<section>"
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
@@ -67,7 +73,7 @@ class CellAxes(Section):
     )
     dtype: Annotated[tuple[DType, ...], Field(min_length=1)] = Field(
         default=("float32",),
-        description="Number format of parameters and activations; `float16` only on CUDA.",
+        description="Number format of parameters and activations; `float16` only on accelerators.",
         examples=[["float32", "bfloat16"]],
     )
     form: Annotated[tuple[Form, ...], Field(min_length=1)] = Field(
@@ -180,13 +186,65 @@ class ModelSection(ModelSpec):
         return ModelSpec(**content | dict(replaced))
 
 
+class RoundsUntil(Section):
+    """Rounds of the whole plan, then further rounds of what is undecided."""
+
+    at_least: Rounds = Field(default=2, description="Rounds of the whole plan.", examples=[3])
+    at_most: Rounds = Field(
+        default=12,
+        description="Rounds of a variant whose comparison with the baseline stays undecided.",
+        examples=[8],
+    )
+    until: Literal["decided"] = Field(
+        default="decided",
+        description="Rounds are added to variants without a verdict other than `undecided`, and "
+        "to their baseline.",
+        examples=["decided"],
+    )
+
+    @property
+    def looks(self) -> int:
+        """How often verdicts may be asked for while rounds are added."""
+        return self.at_most - self.at_least + 1
+
+    @model_validator(mode="after")
+    def _in_order(self) -> RoundsUntil:
+        if self.at_most < self.at_least:
+            raise PydanticCustomError(
+                "rounds",
+                "at_most of at least {at_least}, its at_least",
+                {"at_least": self.at_least},
+            )
+        return self
+
+
+def _number_or_section(value: Any) -> str:
+    return SECTION_TAG if isinstance(value, dict | RoundsUntil) else NUMBER_TAG
+
+
 class Measure(Section):
     """How each cell is measured, and how much time and memory it may use."""
 
-    rounds: Rounds = Field(
+    rounds: Annotated[
+        Annotated[Rounds, Tag(NUMBER_TAG)] | Annotated[RoundsUntil, Tag(SECTION_TAG)],
+        Discriminator(_number_or_section),
+    ] = Field(
         default=1,
         description="Times that the whole plan is measured, each time in another order and with "
-        "new processes. Ratios are taken within a round.",
+        "new processes. Ratios are taken within a round. A section: as many as it takes, see "
+        "below.",
+        examples=[3],
+    )
+    minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
+        default=None,
+        description="Minutes after which no further round of what is undecided begins; null: no "
+        "limit. The rounds of the whole plan are always measured.",
+        examples=[20.0],
+    )
+    retries: NonNegativeInt = Field(
+        default=0,
+        description="Times that a disturbed cell is measured again, after all rounds and when the "
+        "machine is quiet, at most.",
         examples=[3],
     )
     aa: bool | None = Field(
@@ -255,7 +313,17 @@ class Measure(Section):
     @property
     def has_twins(self) -> bool:
         """Whether each group contains the A/A twin of its baseline."""
-        return self.rounds > 1 if self.aa is None else self.aa
+        return self.least_rounds > 1 if self.aa is None else self.aa
+
+    @property
+    def least_rounds(self) -> int:
+        """Rounds of the whole plan."""
+        return self.rounds if isinstance(self.rounds, int) else self.rounds.at_least
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds of a cell, at most."""
+        return self.rounds if isinstance(self.rounds, int) else self.rounds.at_most
 
 
 class Settings(Section):
@@ -288,4 +356,10 @@ class Settings(Section):
         default=0.03,
         description="A ratio this close to 1, or closer, is reported as no relevant difference.",
         examples=[0.05],
+    )
+    resolution: Share = Field(
+        default=0.05,
+        description="A ratio whose interval ends this close to it, or closer, needs no further "
+        "rounds: the verdict is `close` where it is none of `faster`, `slower` and `same`.",
+        examples=[0.02],
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from synthbench.devices import KINDS
 from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.models.presets import PRESETS
 from synthbench.suites.find import find_suite
@@ -15,7 +16,6 @@ from synthbench.suites.settings import Settings
 from synthbench.suites.validation import explain
 from synthbench.suites.yaml_text import kind_of, read_yaml
 
-KINDS = ("cpu", "cuda")
 KEYS = ("description", *Settings.model_fields, "devices")
 
 
@@ -27,16 +27,28 @@ class Suite(BaseModel):
     name: str
     source: str  # the file it was read from
     description: str
-    devices: dict[str, Settings]  # cpu, cuda -> settings
+    devices: dict[str, Settings]  # kind of device -> settings
+    sections: tuple[str, ...] = ()  # the kinds that have a section in the file
 
     def settings(self, kind: str) -> Settings:
-        """The settings for `cpu` or `cuda`; NotationError where the suite has none for it."""
-        if kind not in self.devices:
+        """The settings for a kind of device; NotationError where the suite has none for it.
+
+        A kind without a section of its own may have the settings of another one (`Kind.section`).
+        """
+        used = kind if kind in self.devices else KINDS[kind].section
+        if used not in self.devices:
             raise NotationError(
                 f"{self.source}: no settings for device {kind}; it has settings for "
                 f"{', '.join(self.devices)}. Add a section devices.{kind} with what is missing"
             )
-        return self.devices[kind]
+        return self.devices[used]
+
+    def substitute_for(self, kind: str) -> str:
+        """Whose settings a kind of device has without a section of its own; empty: its own."""
+        other = KINDS[kind].section
+        if not other or kind in self.sections:
+            return ""
+        return f"those of devices.{other}" if other in self.sections else "those at its top"
 
 
 def load_suite(name_or_path: str | Path) -> Suite:
@@ -76,6 +88,8 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
     devices: dict[str, Settings] = {}
     for kind in KINDS:
         override = sections.get(kind)
+        if override is None and KINDS[kind].section:
+            continue  # it has the settings of that kind
         try:
             devices[kind] = _validated(with_presets(deep_merge(base, override or {}), source))
         except ValidationError as error:
@@ -83,7 +97,13 @@ def parse_suite(text: str, *, name: str, source: str) -> Suite:
             if override is None and sections and incomplete:
                 continue  # this suite leaves that kind of device out
             raise NotationError(explain(error, source, kind, override, top_keys=KEYS)) from error
-    return Suite(name=name, source=source, description=description.strip(), devices=devices)
+    return Suite(
+        name=name,
+        source=source,
+        description=description.strip(),
+        devices=devices,
+        sections=tuple(sections),
+    )
 
 
 def deep_merge(base: dict[str, Any], override: dict[str, Any]) -> dict[str, Any]:
@@ -125,7 +145,7 @@ def _validated(content: dict[str, Any]) -> Settings:
 def _check_sections(source: str, sections: Any) -> None:
     if not isinstance(sections, dict):
         raise NotationError(
-            f"{source}: devices: expected sections cpu and cuda, got {quote(sections)}"
+            f"{source}: devices: expected sections named {', '.join(KINDS)}, got {quote(sections)}"
         )
     for kind, section in sections.items():
         if kind not in KINDS:

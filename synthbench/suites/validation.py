@@ -9,8 +9,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from synthbench.errors import quote
-from synthbench.suites.settings import Settings
+from synthbench.suites.settings import NUMBER_TAG, SECTION_TAG, Settings
 
+TAGS = {NUMBER_TAG, SECTION_TAG}
 EXPECTED = {
     "int_type": "an integer",
     "int_from_float": "an integer",
@@ -52,7 +53,7 @@ def explain(
 def _line(
     mistake: Any, source: str, kind: str, override: Mapping[str, Any], top_keys: list[str]
 ) -> str:
-    location: tuple[Any, ...] = tuple(mistake["loc"])
+    location: tuple[Any, ...] = tuple(part for part in mistake["loc"] if part not in TAGS)
     path = ".".join(part if len(part) <= 60 else quote(part) for part in map(str, location))
     if _is_given_in(override, location):
         path = f"devices.{kind}.{path}"
@@ -111,5 +112,6 @@ def _keys_at(location: tuple[Any, ...]) -> list[str]:
         annotation = section.model_fields[part].annotation
         is_name = get_origin(annotation) is dict
         types = [annotation, *get_args(annotation)]
+        types += [part for kind in types for part in get_args(kind)]
         section = next(t for t in types if isinstance(t, type) and issubclass(t, BaseModel))
     return list(section.model_fields)

@@ -18,6 +18,11 @@ def kernels(record: Record) -> str:
     return ", ".join(record.measurements.kernels)
 
 
+def missing(record: Record) -> dict[str, str] | None:
+    """Metric -> why it is empty, where there is no counter for it; None if there is none such."""
+    return record.measurements.missing or None
+
+
 COMMON_METRICS: dict[str, Metric] = {
     "wall_seconds": Metric("cell", "s", "lower", of=lambda record: record.wall_seconds),
     "parameters": Metric("parameters", "1", "lower", si, type="count", of=measured("parameters")),
@@ -50,5 +55,6 @@ COMMON_METRICS: dict[str, Metric] = {
     "parity_passed": Metric("passed", type="flag", of=measured("parity", "passed")),
     "built_form": Metric("form", type="text", of=measured("form")),
     "kernels": Metric("kernels", type="text", of=kernels),
+    "missing": Metric("missing", type="mapping", of=missing),
     "warnings": Metric("warnings", type="text", of=warnings, pool="join"),
 }  # fmt: skip

@@ -14,9 +14,11 @@ import numpy as np
 from synthbench.backends.base import Step
 from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
+from synthbench.devices import is_host
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
 from synthbench.measure.ceiling import smallest_step_seconds
+from synthbench.measure.energy import why_no_energy
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import ResidentMark, mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
@@ -59,6 +61,7 @@ SMALLEST_RISE_BYTES = 2**20
 # leave are too small for large ones, which then need new space.
 ROOM_FOR_KEPT = 3
 
+PEAK = "peak_bytes"  # the metric
 UNSTABLE = "the time of a step still changed from the first sample to the last"
 
 
@@ -139,6 +142,7 @@ class Cost(Task):
         context.stage("filling the queue")
         median = float(np.median(steady.samples))
         measured.throughput = measure_throughput(step, cell.device, median)
+        measured.missing |= why_missing(step, cell.device, measured)
         if cell.mode == "train":
             context.stage("repeating the first steps")
             repeat_first_steps(context, step, draw_seconds)
@@ -168,7 +172,7 @@ def time_step(
     assert measured.memory is not None
     if keeps_memory := keep_freed_memory():
         # A buffer that does not fit into a gap left by an earlier one needs new address space.
-        raise_memory_limit(ROOM_FOR_KEPT * measured.memory.peak)
+        raise_memory_limit(ROOM_FOR_KEPT * (measured.memory.peak or 0))
     monitor = InterferenceMonitor(context.cell.device)
 
     def inspect(produced: Any) -> None:
@@ -232,13 +236,14 @@ def measure_memory(
 ) -> float:
     """Run one step, fill in `memory`, and return its seconds.
 
-    It must not be the first step, which also creates optimizer state and thread pools. Raises
-    ImplausibleError for a peak of zero.
+    It must not be the first step, which also creates optimizer state and thread pools. There is no
+    peak where the device has no counter for it. Raises ImplausibleError for a peak of zero.
     """
+    peak: int | None
     held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
     step.reset_device_peak()
     seconds = timed(step, step.wait)
-    if cell.device == "cpu":
+    if is_host(cell.device):
         rise = mark.rise()
         targets = cell.batch * math.prod(model.targets_of(cell.seq_len))
         outputs = targets * model.classes * np.dtype(np.float32).itemsize
@@ -248,8 +253,10 @@ def measure_memory(
             )
         peak, method = held + rise, mark.description
     else:
-        peak, method = step.device_peak_bytes() or 0, step.device_peak_method
-    if peak == 0:
+        peak, method = step.device_peak_bytes(), step.device_peak_method
+    if peak is None and PEAK in step.missing_counters:
+        method = ""
+    elif not peak:
         raise ImplausibleError(f"peak memory reads zero ({method})")
     measured.memory = Memory(
         parameters=step.parameter_bytes,
@@ -259,6 +266,19 @@ def measure_memory(
         method=method,
     )
     return seconds
+
+
+def why_missing(step: Step, device: str, measured: Measurements) -> dict[str, str]:
+    """Metric -> why it is empty, where the device or the framework has no counter for it."""
+    throughput, found = measured.throughput, {}
+    if throughput is None or throughput.joules is None:
+        found["joules"] = why_no_energy(device)
+    empty = set()
+    if measured.memory is not None and measured.memory.peak is None:
+        empty.add(PEAK)
+    if throughput is not None and throughput.device_seconds is None:
+        empty.add("device_seconds")
+    return found | {name: why for name, why in step.missing_counters.items() if name in empty}
 
 
 def count(step: Step, context: TaskContext) -> list[str]:

@@ -56,7 +56,7 @@ def half_width_percent(row: Mapping[str, Any]) -> float | None:
 def activation_bytes(record: Record) -> int | None:
     """What a step adds to parameters, optimizer state and batch at its peak."""
     memory = record.measurements.memory
-    if memory is None:
+    if memory is None or memory.peak is None:
         return None
     return memory.peak - memory.parameters - memory.optimizer - memory.batch
 

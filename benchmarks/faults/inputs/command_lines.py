@@ -55,7 +55,9 @@ run --suite /proc/self/mem --device cpu
 run --suite '[red]tiny' --device cpu
 run --suite '[/]' --device cpu
 run --suite $'a\\nb.yaml' --device cpu
-run --suite smoke --device tpu
+run --suite smoke --device npu
+run --suite smoke --device tpu:x
+run --suite smoke --device mps:-1
 run --suite smoke --device ''
 run --suite smoke --device cpu:0
 run --suite smoke --device cuda:

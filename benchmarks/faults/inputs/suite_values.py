@@ -67,7 +67,7 @@ VALUES: dict[str, tuple[str, ...]] = {
     ),
     "models": ("3", "[]", "{a: {}}", "{a: {d_model: 8, heads: 2}}", "{a: 3}"),
     "tasks": ("3", "[]", "{nonsense: {}}", "{cost: 3}", "{cost: {nonsense: 1}}"),
-    "devices": ("3", "[]", "{tpu: {}}", "{cpu: 3}", "{cpu: {nonsense: 1}}",
+    "devices": ("3", "[]", "{npu: {}}", "{cpu: 3}", "{cpu: {nonsense: 1}}",
                 "{cpu: {axes: {seq_len: [0]}}}"),
     "baseline": ("3", "null", "nonsense", "''", "[V]", "'V+linformer'"),
     "margin": ("0", "1", "-1", ".nan", ".inf", "wide", "null", "[0.1]"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -11,15 +10,19 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, MemoryPlan, Setting, Trained
+from synthbench.backends.base import Batch, Gradients, MemoryPlan, Setting, Trained
 from synthbench.backends.jax.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
-from synthbench.backends.jax.placement import cuda_devices, find_device
+from synthbench.backends.jax.placement import (
+    devices,
+    find_device,
+    free_memory,
+    require_device,
+)
 from synthbench.backends.jax.precision import compiler_options, full_precision, numerics
 from synthbench.backends.jax.step import JaxStep, program
 from synthbench.backends.kernel_choice import only_offers, tracing
-from synthbench.errors import FrameworkMissingError
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -40,40 +43,8 @@ def version() -> str:
     return jax.__version__
 
 
-def devices() -> list[DeviceInfo]:
-    """The CPU, and each CUDA device that JAX finds."""
-    found = [DeviceInfo("cpu", f"{len(os.sched_getaffinity(0))} threads")]
-    for device in cuda_devices():
-        limit = (device.memory_stats() or {}).get("bytes_limit")
-        own = "" if limit is None else f", {limit / 2**30:.0f} GiB for JAX"
-        found.append(DeviceInfo(f"cuda:{device.id}", f"{device.device_kind}{own}"))
-    return found
-
-
-def require_device(device: str) -> None:
-    """Raise FrameworkMissingError unless JAX finds the device."""
-    found = devices()
-    index = device.partition(":")[2] or "0"
-    if device != "cpu" and f"cuda:{index}" not in [info.name for info in found]:
-        raise FrameworkMissingError(
-            f"jax {version()} has no device {device!r}; it finds "
-            f"{', '.join(info.name for info in found)}; install its CUDA plug-in "
-            '(pip install "jax[cuda13]") and an NVIDIA driver'
-        )
-
-
 def set_threads(threads: int) -> None:
     """Do nothing: XLA starts one thread per core that this process may use."""
-
-
-def free_memory(device: str) -> int | None:
-    """Bytes that XLA's allocator can still allocate on a CUDA device; None on a CPU."""
-    if device == "cpu":
-        return None
-    statistics = find_device(device).memory_stats()
-    if not statistics or "bytes_limit" not in statistics:
-        return None
-    return int(statistics["bytes_limit"] - statistics.get("bytes_in_use", 0))
 
 
 def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> MemoryPlan | None:

@@ -11,6 +11,7 @@ import numpy as np
 from flax import nnx
 
 from synthbench.backends.base import check_declared
+from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
@@ -93,8 +94,8 @@ class FixedCall(nnx.Module):
         sizes, causal, look_up = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
         mask = None if padding_mask is None else padding_mask.astype(bool)
-        device = "cpu" if jax.default_backend() == "cpu" else "cuda"
-        with using_kernel(look_up(x.shape[0], x.shape[1], str(x.dtype), device, trained=False)):
+        dtype, device = str(x.dtype), platform()
+        with using_kernel(look_up(x.shape[0], x.shape[1], dtype, device, trained=False)):
             y: jax.Array = super().__call__(x, mask, causal)
         return y
 

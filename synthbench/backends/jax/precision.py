@@ -11,6 +11,8 @@ import jax
 
 from synthbench.backends.base import Setting
 from synthbench.backends.jax.private_api import platform_version
+from synthbench.devices import is_host
+from synthbench.mixers.initializers import usable_cores
 
 
 @contextmanager
@@ -31,7 +33,7 @@ def numerics() -> dict[str, Any]:
     with full_precision():
         products = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
     return {
-        "threads": len(os.sched_getaffinity(0)),
+        "threads": usable_cores(),
         "float32_matmul_precision": products,
         "tf32": products != "highest",
         "platform": jax.default_backend(),
@@ -45,7 +47,7 @@ def compiler_options(setting: Setting) -> dict[str, bool | int] | None:
 
     A quick program on a CPU is compiled in about a third of the time.
     """
-    if not setting.quick or setting.device != "cpu":
+    if not setting.quick or not is_host(setting.device):
         return None
     quick: dict[str, bool | int] = {
         "xla_backend_optimization_level": 0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from synthbench.backends.base import (
     TracedFlops,
     sample_indices,
 )
-from synthbench.backends.jax import flops, memory
+from synthbench.backends.jax import flops, memory, placement
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
 from synthbench.backends.jax.precision import compiler_options, full_precision
@@ -200,14 +200,23 @@ class JaxStep:
         """Do nothing: XLA's allocator has one peak for the whole process."""
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the device's allocator in this process; None on a CPU."""
-        statistics = self.inputs.device.memory_stats()  # type: ignore[union-attr]
-        return statistics.get("peak_bytes_in_use") if statistics else None
+        """Peak of XLA's allocator in this process; None: not counted."""
+        return placement.peak_bytes(self._device)
+
+    @property
+    def missing_counters(self) -> Mapping[str, str]:
+        """Why the peak and the time on the device are None; empty on a CPU."""
+        return placement.missing_counters(self._device)
+
+    @property
+    def _device(self) -> jax.Device:
+        device: jax.Device = self.inputs.device  # it is not sharded
+        return device
 
 
 def is_on_cpu(values: jax.Array) -> bool:
     """Whether NumPy can read the values without copying them."""
-    return all(device.platform == "cpu" for device in values.devices())
+    return not any(map(placement.is_accelerator, values.devices()))
 
 
 def is_finite(values: jax.Array) -> bool:

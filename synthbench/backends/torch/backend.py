@@ -8,10 +8,16 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import Batch, DeviceInfo, Gradients, Setting, Trained
+from synthbench.backends.base import Batch, Gradients, Setting, Trained
 from synthbench.backends.torch.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors, to_numpy
+from synthbench.backends.torch.placement import (
+    devices,
+    find_device,
+    free_memory,
+    require_device,
+)
 from synthbench.backends.torch.precision import full_precision, numerics
 from synthbench.backends.torch.prediction import (
     offer_kernels,
@@ -19,7 +25,6 @@ from synthbench.backends.torch.prediction import (
     reference_step,
 )
 from synthbench.backends.torch.step import TorchStep, compiled
-from synthbench.errors import FrameworkMissingError
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
@@ -39,44 +44,9 @@ def version() -> str:
     return torch.__version__
 
 
-def devices() -> list[DeviceInfo]:
-    """The CPU, and each CUDA device that PyTorch finds."""
-    found = [DeviceInfo("cpu", f"{torch.get_num_threads()} threads")]
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        memory = properties.total_memory / 2**30
-        found.append(DeviceInfo(f"cuda:{index}", f"{properties.name}, {memory:.0f} GiB"))
-    return found
-
-
-def require_device(device: str) -> None:
-    """Raise FrameworkMissingError unless PyTorch finds the device."""
-    found = devices()
-    index = device.partition(":")[2] or "0"
-    if device != "cpu" and f"cuda:{index}" not in [info.name for info in found]:
-        build = torch.version.cuda
-        advice = (
-            "install a CUDA build of torch (pip install torch) and an NVIDIA driver"
-            if build is None
-            else f"this build is for CUDA {build}: check the driver with nvidia-smi"
-        )
-        raise FrameworkMissingError(
-            f"torch {version()} has no device {device!r}; it finds "
-            f"{', '.join(info.name for info in found)}; {advice}"
-        )
-
-
 def set_threads(threads: int) -> None:
     """Limit the threads of one operation."""
     torch.set_num_threads(threads)
-
-
-def free_memory(device: str) -> int | None:
-    """Bytes free on a CUDA device; None on a CPU."""
-    if device == "cpu":
-        return None
-    free, _ = torch.cuda.mem_get_info(torch.device(device))
-    return free
 
 
 def build(
@@ -96,7 +66,7 @@ def build(
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
     """The module of a model with these start values."""
     full_precision()
-    dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
+    dtype, device = DTYPES[setting.dtype], find_device(setting.device)
     module = build_model(model, setting.form, dtype=dtype, device=device)
     load(module, model.parameters(), start)
     return module
@@ -104,10 +74,11 @@ def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn
 
 def to_device(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
     """Inputs, targets and padding mask on the device."""
-    device = torch.device(setting.device)
-    inputs = from_array(batch.inputs).to(device)
-    if inputs.is_floating_point():
+    device = find_device(setting.device)
+    inputs = from_array(batch.inputs)
+    if inputs.is_floating_point():  # on the CPU: not every device has float64
         inputs = inputs.to(DTYPES[setting.dtype])
+    inputs = inputs.to(device)
     targets = from_array(batch.targets).to(device)
     mask = batch.padding_mask
     return inputs, targets, None if mask is None else from_array(mask).to(device)
@@ -125,12 +96,12 @@ def apply(
 ) -> Array:
     """Y [B,L,d] of a mixer alone."""
     full_precision()
-    dtype, device = DTYPES[setting.dtype], torch.device(setting.device)
+    dtype, device = DTYPES[setting.dtype], find_device(setting.device)
     module = build_mixer(mixer, sizes, setting.form, dtype=dtype, device=device)
     load(module, mixer.parameters(sizes), parameters)
     mask = None if padding_mask is None else from_array(padding_mask).to(device)
     with torch.no_grad():
-        y = module(from_array(x).to(device=device, dtype=dtype), mask, causal)
+        y = module(from_array(x).to(dtype).to(device), mask, causal)
     require_output(mixer, name, y, x.shape, dtype)
     return to_numpy(y)
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from synthbench.backends.kernel_record import record_kernel, threshold
 from synthbench.backends.torch.mixers.numerics import Times
+from synthbench.backends.torch.placement import is_accelerator
 from synthbench.backends.torch.private_api import (
     has_linear_pointwise,
     is_fake,
@@ -39,7 +40,7 @@ def libraries(x: Tensor) -> tuple[str, ...]:
 
     One empty name where PyTorch leaves no choice: not float32, not on a CPU, or being compiled.
     """
-    if x.device.type == "cuda" or x.dtype != torch.float32 or torch.compiler.is_compiling():
+    if is_accelerator(x.device) or x.dtype != torch.float32 or torch.compiler.is_compiling():
         return ("",)
     if not has_onednn():
         return ("",)

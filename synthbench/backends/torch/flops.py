@@ -21,6 +21,7 @@ from synthbench.backends.base import TracedFlops
 from synthbench.backends.torch.contractions import HANDLES
 from synthbench.backends.torch.flop_formulas import FORMULAS
 from synthbench.backends.torch.free_operations import is_free
+from synthbench.backends.torch.placement import is_accelerator
 from synthbench.backends.torch.private_api import (
     TorchDispatchMode,
     hooks_of,
@@ -145,12 +146,14 @@ def _no_fast_path() -> Iterator[None]:
 def _unchanged(module: nn.Module, leaves: list[Any]) -> Iterator[None]:
     """Restore what a forward pass changes: hooks, random state, statistics of batch norms."""
     tensors = [x for x in leaves if _is_tensor(x)] + list(module.parameters())
-    devices = sorted({x.device.index for x in tensors if x.device.type == "cuda"})
+    devices = [x.device for x in tensors if is_accelerator(x.device)]
+    kind = devices[0].type if devices else "cuda"  # PyTorch has one kind at a time
+    indices = sorted({device.index for device in devices})
     norms = [m for m in module.modules() if getattr(m, "track_running_stats", False)]
     statistics = [(b, b.clone()) for m in norms if m.training for b in m.buffers(recurse=False)]
     hooks = [(table, set(table)) for each in module.modules() for table in hooks_of(each)]
     try:
-        with torch.random.fork_rng(devices=devices):
+        with torch.random.fork_rng(devices=indices, device_type=kind):
             yield
     finally:
         for buffer, before in statistics:

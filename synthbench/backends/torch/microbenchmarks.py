@@ -9,6 +9,7 @@ from torch import Tensor
 
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, multiply
 from synthbench.backends.torch.module import DTYPES
+from synthbench.backends.torch.placement import find_device, synchronize
 from synthbench.backends.torch.precision import full_precision
 
 
@@ -17,7 +18,7 @@ class TorchOperation:
 
     def __init__(self, function: Callable[[], Tensor], device: str) -> None:
         self.function = function
-        self.device = torch.device(device)
+        self.device = find_device(device)
 
     def __call__(self) -> Tensor:
         """Start the operation and return its result."""
@@ -26,15 +27,15 @@ class TorchOperation:
 
     def wait(self, produced: object) -> None:
         """Block until the device has finished."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        synchronize(self.device)
 
 
 def matrix_products(dtype: str, device: str, size: int) -> list[TorchOperation]:
     """A [size,size] by [size,size] product, by each library where there are two."""
     full_precision()
-    a = torch.rand(size, size, device=device).to(DTYPES[dtype])
-    b = torch.rand(size, size, device=device).to(DTYPES[dtype])
+    place = find_device(device)
+    a = torch.rand(size, size, device=place).to(DTYPES[dtype])
+    b = torch.rand(size, size, device=place).to(DTYPES[dtype])
     out = torch.empty_like(a)
     made = [TorchOperation(lambda: torch.matmul(a, b, out=out), device)]
     if ONEDNN in libraries(a):
@@ -44,12 +45,12 @@ def matrix_products(dtype: str, device: str, size: int) -> list[TorchOperation]:
 
 def copy(dtype: str, device: str, elements: int) -> TorchOperation:
     """A copy of `elements` values into memory that is allocated already."""
-    source = torch.ones(elements, dtype=DTYPES[dtype], device=device)
+    source = torch.ones(elements, dtype=DTYPES[dtype], device=find_device(device))
     target = torch.zeros_like(source)
     return TorchOperation(lambda: target.copy_(source), device)
 
 
 def smallest_step(device: str) -> TorchOperation:
     """One addition to one number."""
-    x = torch.zeros(1, device=device)
+    x = torch.zeros(1, device=find_device(device))
     return TorchOperation(lambda: x + 1, device)

@@ -14,6 +14,7 @@ from synthbench.backends.base import Batch, MemoryPlan, Setting
 from synthbench.backends.kernel_choice import only_offers
 from synthbench.backends.torch.model import build_model, form_of
 from synthbench.backends.torch.module import DTYPES, from_array
+from synthbench.backends.torch.placement import WITHOUT_VALUES, find_device, is_accelerator
 from synthbench.backends.torch.private_api import fake_tensors
 from synthbench.backends.torch.step import TorchStep
 from synthbench.kernel import Kernel
@@ -31,13 +32,13 @@ def predict_memory(model: Model, setting: Setting, mode: str, batch: Batch) -> M
         return None
     try:
         with _DeviceIndependent():
-            if torch.device(setting.device).type != "cpu":  # fused forms check the device
+            if is_accelerator(find_device(setting.device)):  # fused forms check the device
                 raise _DeviceMattersError
-            return _plan(model, setting, mode, batch, torch.device("meta"))
+            return _plan(model, setting, mode, batch, torch.device(WITHOUT_VALUES))
     except (_DeviceMattersError, RuntimeError):
         # Ten times slower than "meta", but with the kernels of the device and for all operations.
         with fake_tensors():
-            return _plan(model, setting, mode, batch, torch.device(setting.device))
+            return _plan(model, setting, mode, batch, find_device(setting.device))
 
 
 def _plan(
@@ -53,7 +54,7 @@ def _plan(
 def offer_kernels(model: Model, setting: Setting, mode: str, batch: Batch) -> list[Kernel]:
     """The kernels that the form could use for a step, its first choice first."""
     with only_offers() as offers, fake_tensors():
-        empty_step(model, setting, mode, batch, torch.device(setting.device))()
+        empty_step(model, setting, mode, batch, find_device(setting.device))()
     return list(offers)
 
 
@@ -64,7 +65,7 @@ def reference_step(model: Model, setting: Setting, mode: str, batch: Batch) -> T
     shows in its time, not in its FLOPs.
     """
     plain = replace(setting, form="reference", compile="eager")
-    return empty_step(model, plain, mode, batch, torch.device("meta"))
+    return empty_step(model, plain, mode, batch, torch.device(WITHOUT_VALUES))
 
 
 def empty_step(

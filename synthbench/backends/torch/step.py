@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from synthbench.backends.base import (
     TracedFlops,
     sample_indices,
 )
-from synthbench.backends.torch import flops, memory
+from synthbench.backends.torch import flops, memory, placement
 from synthbench.backends.torch.cuda_graph import Captured, capture
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
@@ -55,7 +55,7 @@ class TorchStep:
         self.reference = reference
         self.train = mode == "train"
         self.inputs, self.targets, self.padding_mask = inputs, targets, padding_mask
-        self.device = torch.device(setting.device)
+        self.device = placement.find_device(setting.device)
         self.compiled = setting.compile == "compiled"
         self.graphed = setting.compile == "cuda_graph"
         self._captured: Captured | None = None
@@ -185,8 +185,7 @@ class TorchStep:
 
     def wait(self, produced: object) -> None:
         """Block until the device has finished."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
+        placement.synchronize(self.device)
 
     def predict_memory(self) -> MemoryPlan | None:
         """None: PyTorch's compiler has no plan; see `predict_memory` in prediction.py."""
@@ -219,7 +218,7 @@ class TorchStep:
         return memory.plan(self, resident_bytes=resident + self.cached_bytes)
 
     def device_seconds(self, ahead: float) -> float | None:
-        """Do a step; the seconds between two CUDA events around it; None on a CPU.
+        """Do a step; the seconds between two CUDA events around it; None on other devices.
 
         The device is kept busy until all of the step is in its queue, so that it does not pause
         within it.
@@ -241,20 +240,22 @@ class TorchStep:
     def device_peak_method(self) -> str:
         """How `device_peak_bytes` is measured."""
         when = "while the step was captured" if self.graphed else "during one step"
-        return f"peak of PyTorch's CUDA allocator {when}"
+        return f"peak of PyTorch's allocator on the device {when}"
 
     def reset_device_peak(self) -> None:
-        """Reset the peak of the CUDA allocator."""
-        if self.device.type == "cuda":
-            torch.cuda.reset_peak_memory_stats(self.device)
+        """Reset the peak of the device's allocator."""
+        placement.reset_peak(self.device)
 
     def device_peak_bytes(self) -> int | None:
-        """Peak of the CUDA allocator since the reset, or while capturing; None on a CPU."""
+        """Peak of the allocator since the reset, or while capturing; None: not counted."""
         if self._captured is not None:
             return self._captured.peak_bytes
-        if self.device.type != "cuda":
-            return None
-        return torch.cuda.max_memory_allocated(self.device)
+        return placement.peak_bytes(self.device)
+
+    @property
+    def missing_counters(self) -> Mapping[str, str]:
+        """Why the peak and the time on the device are None; empty on a CPU."""
+        return placement.missing_counters(self.device)
 
 
 def _check_mixer(expected: Expected, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:

@@ -50,7 +50,6 @@ def _comparison(found: RunComparison) -> dict[str, Any]:
         },
         "environment": [one._asdict() for one in found.environment],
         "no_times": found.no_times,
-        "margins": found.margins,
         "median_ratios": {name: found.typical(name) for name in COSTS},
     }
     for name in COSTS:
@@ -109,6 +108,7 @@ def _cost(change: CostChange, unit: str) -> dict[str, Any]:
         "ratio": change.ratio,
         "low": _finite(change.low),
         "high": _finite(change.high),
+        "margin": change.margin,
         "verdict": change.verdict,
         "p": change.p,
         "remark": change.remark,

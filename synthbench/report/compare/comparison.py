@@ -40,7 +40,8 @@ class CostChange:
     """What a step of a cell costs in both runs: the geometric mean of the rounds.
 
     In seconds or bytes; `ratio`, `low`, `high`: the second over the first, with its 95% interval.
-    `verdict`: on the second run, "faster" or "slower", for memory "less" or "more".
+    `margin`: a smaller ratio is no difference. `verdict`: on the second run, "faster" or "slower",
+    for memory "less" or "more".
     """
 
     place: Key
@@ -50,6 +51,7 @@ class CostChange:
     low: float
     high: float
     verdict: str
+    margin: float
     p: float | None
     remark: str
 
@@ -88,7 +90,7 @@ class CrossingChange:
 class RunComparison:
     """A run compared with the first one; lists are in the order of the first run's tables.
 
-    `no_times`, `no_conclusions`: why there are none; empty if there are. `margins`: as ratios.
+    `no_times`, `no_conclusions`: why there are none; empty if there are.
     """
 
     first: Side
@@ -97,7 +99,6 @@ class RunComparison:
     environment: list[Change]
     outcomes: list[OutcomeChange]
     costs: dict[Measured, list[CostChange]]
-    margins: dict[Measured, float]
     conclusions: list[Conclusion]
     crossings: list[CrossingChange]
     no_times: str
@@ -126,11 +127,7 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
     pairs = sorted(match.pairs, key=lambda pair: order[pair[0].id])
     no_times = _no_times(first, second, match, pairs)
     timed = [] if no_times else [pair for pair in pairs if _on_one_machine(first, second, *pair)]
-    margins = {
-        name: max(side.noise(cost).margin for side in (first, second))
-        for name, cost in COSTS.items()
-    }
-    costs = {name: _costs(first, second, timed, name, margins[name]) for name in COSTS}
+    costs = {name: _costs(first, second, timed, name) for name in COSTS}
     no_conclusions = ""
     if first.baseline != second.baseline:
         no_conclusions = (
@@ -145,7 +142,6 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
         environment_changes(first.run.info, second.run.info),
         _outcomes(first, second, pairs),
         costs,
-        margins,
         _conclusions(first, second, concluding),
         _crossings(first, second, concluding),
         no_times,
@@ -180,7 +176,6 @@ def _costs(
     second: Side,
     pairs: Sequence[tuple[Cell, Cell]],
     measured: Measured,
-    margin: float,
 ) -> list[CostChange]:
     """The cells that both runs measured, all judged together."""
     found: list[tuple[Cell, Cell, Pair]] = []
@@ -188,10 +183,24 @@ def _costs(
         one = first.grid.sample(first.key(own), COSTS[measured])
         another = second.grid.sample(second.key(other), COSTS[measured])
         if not isinstance(one, str) and not isinstance(another, str):
-            found.append((own, other, Pair(one, another)))
+            found.append((own, other, Pair(one, another, own.framework)))
     changes: list[CostChange] = []
-    judged = judge_pairs([pair for _, _, pair in found], margin)
-    for (own, other, pair), judgement in zip(found, judged, strict=True):
+    noises = [side.noises[COSTS[measured]] for side in (first, second)]
+    margins = [
+        max(
+            noises[0].margin(first.key(own), len(pair.first.logs)),
+            noises[1].margin(second.key(other), len(pair.second.logs)),
+        )
+        for own, other, pair in found
+    ]
+    judged = judge_pairs(
+        [pair for _, _, pair in found],
+        margins,
+        looks=max(noise.looks for noise in noises),
+        resolution=max(noise.resolution for noise in noises),
+        same_within=1 + max(noise.declared for noise in noises),
+    )
+    for (own, other, pair), margin, judgement in zip(found, margins, judged, strict=True):
         low, high = judgement.estimate.interval()  # of the speed
         changes.append(
             CostChange(
@@ -202,6 +211,7 @@ def _costs(
                 low=1 / high,
                 high=1 / low if low else math.inf,
                 verdict=WORDS[measured].get(judgement.verdict, judgement.verdict),
+                margin=margin,
                 p=judgement.p,
                 remark=_remark(first, second, own, other),
             )
@@ -250,8 +260,7 @@ def _conclusions(first: Side, second: Side, pairs: Sequence[tuple[Cell, Cell]]) 
 
 def _judged(side: Side, cell: Cell) -> Judgement | None:
     """What a run concludes about a cell; None for the baseline and for what it cannot judge."""
-    found = side.verdicts.get(side.key(cell))
-    return found if isinstance(found, Judgement) and not cell.replica else None
+    return None if cell.replica else side.verdicts.get(side.key(cell))
 
 
 def _crossings(

@@ -63,12 +63,13 @@ def hidden_by_margin(comparison: RunComparison, conditions: Iterable[Condition])
     """A remark for each condition whose limit is within the margin of the verdicts."""
     found = []
     for condition in conditions:
-        margin = comparison.margins["memory" if condition.kind == "memory" else "time"]
-        if 1 < condition.limit < margin:
+        changes = comparison.costs["memory" if condition.kind == "memory" else "time"]
+        margins = [one.margin for one in changes if 1 < condition.limit < one.margin]
+        if margins:
             found.append(
-                f"--fail-on {condition.text}: the margin of {comparison.second.letter} and "
-                f"{comparison.first.letter} is {percentage(margin)}, so a smaller change has no "
-                "verdict; measure more rounds on a quieter machine"
+                f"--fail-on {condition.text}: the noise floor of {len(margins)} of {len(changes)} "
+                f"cells is larger, up to {percentage(max(margins))}, so a smaller change of these "
+                "has no verdict; measure more rounds on a quieter machine"
             )
     return found
 

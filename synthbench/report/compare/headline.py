@@ -11,7 +11,7 @@ from synthbench.report.compare.environment import short_commit
 from synthbench.report.compare.side import Side
 
 # The order in which counts are named.
-VERDICTS = ("slower", "faster", "more", "less", "same", "undecided", "one round")
+VERDICTS = ("slower", "faster", "more", "less", "same", "close", "undecided", "one round")
 AGREEMENTS = ("contradict", "differ", "agree", "undecided")
 LABELS: dict[Measured, str] = {"time": "Time of a step", "memory": "Peak memory"}
 
@@ -99,7 +99,7 @@ def _costs(comparison: RunComparison, measured: Measured) -> str:
 
 def _drift(comparison: RunComparison) -> list[str]:
     """A warning where all cells of a framework changed alike."""
-    declared = 1 + max(side.noise("seconds").declared for side in
+    declared = 1 + max(side.noises["seconds"].declared for side in
                        (comparison.first, comparison.second))  # fmt: skip
     drifted = [
         name

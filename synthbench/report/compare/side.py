@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+from synthbench.analysis.comparison import Comparison, Judgement
 from synthbench.record import latest
 from synthbench.report.data.context import named, variant_order
 from synthbench.report.data.grid import Cost, Grid, Key
 from synthbench.report.data.noise import Noise, noise_of
-from synthbench.report.data.verdicts import Verdicts, verdicts_of
+from synthbench.report.tables.ratios import compare_all, judge_all
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 from synthbench.tasks import cost
@@ -63,14 +64,18 @@ class Side:
         """The variant with which this run compares the others."""
         return named(str(self.run.info.settings.get("baseline", "V")))
 
-    def noise(self, of: Cost) -> Noise:
-        """The noise floor and the declared margin for time or memory."""
-        return noise_of(self.grid, self.run.info, of)
+    @cached_property
+    def noises(self) -> dict[Cost, Noise]:
+        """The noise floors and the declared margin for time and for memory."""
+        costs: tuple[Cost, ...] = ("seconds", "peak_bytes")
+        return {cost: noise_of(self.grid, self.run.info, cost) for cost in costs}
 
     @cached_property
-    def verdicts(self) -> Verdicts:
+    def verdicts(self) -> dict[Key, Judgement]:
         """What the run concludes about each variant and its baseline: those of its tables."""
-        return verdicts_of(self.grid, self.baseline, self.noise("seconds").margin)
+        found = compare_all(self.grid, self.baseline)
+        compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
+        return dict(zip(compared, judge_all(compared, self.noises["seconds"]), strict=True))
 
     def key(self, cell: Cell) -> Key:
         """The position of a cell in this run."""

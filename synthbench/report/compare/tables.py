@@ -87,13 +87,20 @@ def _costs(comparison: RunComparison, letters: _Letters, of: Measured, every: bo
     rows = [_cost_row(one, keys, len(columns) - len(keys)) for one in shown]
     note = (
         f"{letters.ratio}: above 1, {letters.second} needs more; geometric means of the rounds, "
-        "with the 95% interval (Welch's, with variances moderated over all cells). Margin "
-        f"{percentage(comparison.margins[of])}: the largest of both noise floors and both suites' "
-        f"margins. A verdict is corrected for the {len(changes)} cells compared (Holm)."
+        "with the 95% interval (Welch's, with variances moderated over the cells of a framework). "
+        f"Margin {_range([one.margin for one in changes])}: the largest of both noise floors of a "
+        "framework, mode and length and both suites' margins. A verdict is corrected for the "
+        f"{len(changes)} cells compared (Holm)."
     )
     what = "Time of a step" if of == "time" else "Peak memory"
     which = "every cell" if every else "cells that changed"
     return Table(of, f"{what}: {which}", note, (), tuple(columns), rows)
+
+
+def _range(margins: Sequence[float]) -> str:
+    """The margins of all cells: one, or the smallest to the largest."""
+    ends = dict.fromkeys(map(percentage, (min(margins), max(margins)))) if margins else {}
+    return " to ".join(ends) or "-"
 
 
 def _cost_row(change: CostChange, keys: Sequence[Column], others: int) -> tuple[Value, ...]:

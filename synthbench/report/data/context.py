@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthbench.devices import is_host, is_same_kind
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
@@ -125,7 +126,7 @@ def _machine(info: RunInfo) -> str:
         str(description)
         for seen in environment.get("frameworks", {}).values()
         for name, description in seen.items()
-        if info.device != "cpu" and name.startswith("cuda")
+        if not is_host(info.device) and is_same_kind(name, info.device)
     }
     parts += sorted(described)
     return f"Device {info.device}: {', '.join(parts)}."

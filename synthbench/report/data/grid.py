@@ -251,7 +251,7 @@ class Grid:
         ratios = tuple(math.log(getattr(b, cost) / getattr(a, cost)) for a, b in pairs)
         squares = [a.error**2 + b.error**2 for a, b in pairs]
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        return Comparison(ratios, within)
+        return Comparison(ratios, within, family=key.framework)
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.

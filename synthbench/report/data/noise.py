@@ -1,57 +1,106 @@
-"""The noise floor of a run, and the margin of its verdicts."""
+"""The noise floors of a run, and the margins of its verdicts."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+import statistics
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
 
-import numpy as np
-
-from synthbench.analysis.noise_floor import NoiseFloor, noise_floor
+from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
 from synthbench.record import RunInfo
-from synthbench.report.data.grid import Cost, Grid
-from synthbench.suites.settings import Settings
+from synthbench.report.data.grid import Cost, Grid, Key
+from synthbench.suites.settings import RoundsUntil, Settings
+
+NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
 
 
 @dataclass(frozen=True)
 class Noise:
-    """`floor`: None if no A/A twin was measured; `declared`: the suite's margin, like 0.03."""
+    """What two measurements of the same thing differ by, in each group of cells.
 
-    floor: NoiseFloor | None
-    declared: float
+    `floors`: of the baseline against its A/A twin, by `group_of`. `usual`: of a framework's groups
+    without a twin. `declared`: the suite's margin, like 0.03; `resolution`: like 0.05. `looks`: how
+    often the run may have asked for verdicts.
+    """
 
-    @property
-    def margin(self) -> float:
-        """The larger of noise floor and declared margin, as a ratio above 1."""
-        return max(1 + self.declared, self.floor.ratio if self.floor else 1.0)
+    floors: Mapping[Hashable, NoiseFloor] = field(default_factory=dict)
+    rounds: Mapping[Hashable, int] = field(default_factory=dict)  # of each group's twin
+    usual: Mapping[str, NoiseFloor] = field(default_factory=dict)
+    declared: float = 0.0
+    resolution: float = 0.0
+    looks: int = 1
+
+    def floor(self, key: Key) -> NoiseFloor | None:
+        """The noise floor for a cell; None if its framework has no twin at all."""
+        return self.floors.get(group_of(key)) or self.usual.get(key.framework)
+
+    def margin(self, key: Key, rounds: int) -> float:
+        """The larger of declared margin and noise floor over so many rounds, as a ratio above 1."""
+        floor = self.floor(key)
+        return max(1 + self.declared, floor.ratio(rounds) if floor else 1.0)
 
     @property
     def line(self) -> str:
-        """The noise floor as a sentence, with the coverage that so few groups allow."""
-        if self.floor is None:
-            return (
-                "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
-            )
-        groups = self.floor.groups
+        """The noise floors of each framework as a sentence."""
+        by_framework: dict[str, list[float]] = {}
+        for group, floor in self.floors.items():
+            framework = str(group[1]) if isinstance(group, tuple) else ""
+            by_framework.setdefault(framework, []).append(floor.ratio(self.rounds[group]))
+        if not by_framework:
+            return NOT_MEASURED
+        parts = [
+            f"{framework} {percentage(statistics.median(found))} "
+            f"({percentage(min(found))} to {percentage(max(found))}, {_groups(len(found))})"
+            for framework, found in by_framework.items()
+        ]
         return (
-            f"Noise floor: {percentage(self.floor.ratio)} (from the baseline against its A/A twin "
-            f"in {groups} group{'s' if groups != 1 else ''}; another such ratio lies within it "
-            f"with probability {math.floor(100 * self.floor.coverage)}%)."
+            f"Noise floor, median and range: {'; '.join(parts)}. It is what the baseline and its "
+            "A/A twin differ by in 95 of 100 cases."
         )
 
 
+def group_of(key: Key) -> Hashable:
+    """Cells of one group are about equally noisy."""
+    return key.setting, key.framework, key.mode, key.seq_len
+
+
 def noise_of(grid: Grid, info: RunInfo, cost: Cost = "seconds") -> Noise:
-    """The noise floor from the A/A twins of a run, and the margin from its settings."""
-    ratios: list[float] = []
+    """The noise floors from the A/A twins of a run, and the margin from its settings.
+
+    Information is shared within a framework.
+    """
+    twins: dict[str, dict[Hashable, tuple[float, ...]]] = {}
     for twin in grid.twins():
         found = grid.compare(twin, twin._replace(replica=0), twin.variant, cost=cost)
         if not isinstance(found, str):
-            ratios.append(float(np.mean(found.log_ratios)))
-    declared = info.settings.get("margin", Settings.model_fields["margin"].default)
-    return Noise(noise_floor(ratios), float(declared))
+            twins.setdefault(twin.framework, {})[group_of(twin)] = found.log_ratios
+    floors: dict[Hashable, NoiseFloor] = {}
+    rounds: dict[Hashable, int] = {}
+    usual: dict[str, NoiseFloor] = {}
+    for framework, groups in twins.items():
+        of_framework = noise_floors(groups)
+        floors |= of_framework.of_groups
+        rounds |= {group: len(values) for group, values in groups.items()}
+        if of_framework.of_others is not None:
+            usual[framework] = of_framework.of_others
+    fields = Settings.model_fields
+    declared, resolution = (
+        float(info.settings.get(name, fields[name].default)) for name in ("margin", "resolution")
+    )
+    return Noise(floors, rounds, usual, declared, resolution, looks_of(info))
+
+
+def looks_of(info: RunInfo) -> int:
+    """How often a run may have asked for verdicts while it added rounds."""
+    asked = info.settings.get("measure", {}).get("rounds")
+    return RoundsUntil.model_validate(asked).looks if isinstance(asked, dict) else 1
 
 
 def percentage(ratio: float) -> str:
     """A ratio above 1 as a percentage: 1.031 is 3.1%."""
     return f"{significant(100 * (ratio - 1), 2)}%"
+
+
+def _groups(number: int) -> str:
+    return f"{number} group{'s' if number != 1 else ''}"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from synthbench.devices import is_host
 from synthbench.record import Record, latest
 from synthbench.report.data.frame import OUTCOMES, metrics_of, pool_rows, record_row
 from synthbench.suites.cell import Cell
@@ -36,7 +37,7 @@ def setting_name(cell: Cell) -> str:
         cell.dtype: cell.dtype != "float32",
         cell.form: cell.form != "auto",
         cell.compile: cell.compile != usual,
-        cell.device.replace(":", ""): cell.device != "cpu",
+        cell.device.replace(":", ""): not is_host(cell.device),
     }
     shown = [text for text, is_shown in more.items() if is_shown]
     return "-".join([cell.framework, cell.mode, str(cell.seq_len), *shown])

@@ -107,7 +107,7 @@ def _history(
 ) -> History:
     points = {id(side): _point(side, dates) for side in sides}
     ordered = sorted(sides, key=lambda side: (points[id(side)].date, side.run.info.started))
-    margin = 1 + max(side.noise("seconds").declared for side in ordered)
+    margin = 1 + max(side.noises["seconds"].declared for side in ordered)
     seconds = {place: _seconds(ordered, cell) for place, cell in _cells(ordered, chosen).items()}
     seconds = {place: found for place, found in seconds.items() if any(s for s in found)}
     changes = _changes(list(seconds.values()), margin, detect)

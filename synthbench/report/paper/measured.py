@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from synthbench.devices import is_host
 from synthbench.errors import ResultsError
 from synthbench.mixers.notation import canonical
 from synthbench.report.data.context import variant_order
@@ -33,7 +34,7 @@ class Measured:
             with contextlib.suppress(ResultsError):  # other runs may still be readable
                 info = read_info(folder)
                 if info.suite == suite and info.finished is not None:
-                    found.append((info.device != "cpu", info.started, folder))
+                    found.append((not is_host(info.device), info.started, folder))
         for _, _, folder in sorted(found, reverse=True):
             with contextlib.suppress(ResultsError):
                 return cls(suite, read_run(folder))

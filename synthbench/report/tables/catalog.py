@@ -16,6 +16,7 @@ from synthbench.report.tables.kernels import kernels
 from synthbench.report.tables.memory import memory
 from synthbench.report.tables.memory_parts import memory_parts
 from synthbench.report.tables.metrics import metrics
+from synthbench.report.tables.noise import noise
 from synthbench.report.tables.outcomes import outcomes
 from synthbench.report.tables.parity import parity
 from synthbench.report.tables.phases import phases
@@ -50,6 +51,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "train": partial(summary, mode="train"),
     "forward": partial(summary, mode="forward"),
     "ratios": ratios,
+    "noise": noise,
     "forms": forms,
     "speed": speed,
     "utilisation": utilisation,

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from synthbench.analysis.comparison import Comparison, Judgement, judge
+from synthbench.analysis.comparison import Comparison, Judgement
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row, rows_by_pair
-from synthbench.report.tables.ratios import verdict_text
+from synthbench.report.tables.ratios import judge_all, verdict_text
 from synthbench.report.tables.utilisation import share
 
 REFERENCE = "form=reference"  # a part of the grid's setting
@@ -59,7 +58,7 @@ def forms(grid: Grid, context: Context) -> Table | None:
         for _, reference, fused in pairs_of_cells
     }
     compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
-    judged = dict(zip(compared, judge(list(compared.values()), context.noise.margin), strict=True))
+    judged = dict(zip(compared, judge_all(compared, context.noise), strict=True))
     rows: list[Row] = []
     for key_cells, reference, fused in pairs_of_cells:
         one = found[fused]
@@ -70,10 +69,10 @@ def forms(grid: Grid, context: Context) -> Table | None:
     note = (
         "time: step time in the reference form over step time in the fused form, taken within a "
         "round; above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
-        f"interval and a verdict on the fused form, margin {percentage(context.noise.margin)}, as "
-        "in `ratios`. With one round, the interval comes only from the samples within that round "
-        "and is too narrow. memory: peak memory of reference over fused. util %: share of the "
-        "device's best matrix-product rate, as in `utilisation`."
+        "interval and a verdict on the fused form, as in `ratios`. With one round, the interval "
+        "comes only from the samples within that round and is too narrow. memory: peak memory of "
+        "reference over fused. util %: share of the device's best matrix-product rate, as in "
+        "`utilisation`."
     )
     title = "What fusing gains: the fused form against the reference form"
     return Table("forms", title, note, context.shared, tuple(columns), rows)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NO_CELL, NOT_MEASURED, Grid, Key
+from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Column, Table, Value, metric_column
 
 Row = tuple[Value, ...]
@@ -65,3 +66,18 @@ def by_length(
         values = [grid.value(key, metric) for key in cells for metric in metrics]
         rows.append((*key_values(grid, setting, framework, mode, variant), *values))
     return Table(name, title, note, context.shared, tuple(headings), rows)
+
+
+def why_missing(grid: Grid, *metrics: str) -> str:
+    """Sentences for a table's note: which of these metrics had no counter, and why."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for record in grid.records:
+        for metric in metrics:
+            if record.outcome == "ok" and (why := record.measurements.missing.get(metric)):
+                frameworks = found.setdefault((metric, why), [])
+                if record.cell.framework not in frameworks:
+                    frameworks.append(record.cell.framework)
+    return "".join(
+        f" {metric_named(metric).label} of {' and '.join(frameworks)}: {NOT_MEASURED}, {why}."
+        for (metric, why), frameworks in found.items()
+    )

@@ -7,6 +7,7 @@ from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Table
 from synthbench.report.tables.layout import (
     by_length,
+    why_missing,
 )
 
 MB = "MB: 10^6 bytes. Peak memory includes parameters, optimizer state, batch and activations."
@@ -15,4 +16,6 @@ MB = "MB: 10^6 bytes. Peak memory includes parameters, optimizer state, batch an
 def memory(grid: Grid, context: Context) -> Table:
     """One row per framework, mode and variant: peak memory by length."""
     title = "Peak memory by length"
-    return by_length(grid, context, "memory", title, MB, ["peak_bytes"])
+    return by_length(
+        grid, context, "memory", title, MB + why_missing(grid, "peak_bytes"), ["peak_bytes"]
+    )

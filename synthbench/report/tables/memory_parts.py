@@ -11,6 +11,7 @@ from synthbench.report.tables.layout import (
     key_columns,
     key_values,
     rows_by_mode,
+    why_missing,
 )
 
 PARTS = ("parameter_bytes", "optimizer_bytes", "batch_bytes", "activation_bytes")
@@ -35,7 +36,7 @@ def memory_parts(grid: Grid, context: Context) -> Table:
     note = (
         f"MB (10^6 bytes), at {at_longest(grid)}. activations: the most that a step adds to "
         "parameters, optimizer state and batch; it includes the gradients. predicted: the peak as "
-        f"predicted before the first step{_tools(grid)}."
+        f"predicted before the first step{_tools(grid)}.{why_missing(grid, 'peak_bytes')}"
     )
     title = "Peak memory by part, and its prediction"
     return Table("memory_parts", title, note, context.shared, tuple(columns), rows)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from synthbench.analysis.comparison import MOST_ROUNDS, Comparison, Judgement, judge
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.noise import percentage
+from synthbench.report.data.noise import Noise, percentage
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 
@@ -23,13 +25,9 @@ def ratios(grid: Grid, context: Context) -> Table:
         ]
         columns += [Column("verdict", group=group)]
     rows = _rows(grid, baseline)
-    found = {
-        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
-        for _, keys in rows
-        for key in keys
-    }
+    found = compare_all(grid, baseline)
     compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
-    judged = dict(zip(compared, judge(list(compared.values()), context.noise.margin), strict=True))
+    judged = dict(zip(compared, judge_all(compared, context.noise), strict=True))
     values: list[Row] = []
     for keys_of_row, cells in rows:
         row = list(keys_of_row)
@@ -40,6 +38,24 @@ def ratios(grid: Grid, context: Context) -> Table:
     note = _note(grid, context, list(judged.values()))
     title = f"Speed relative to {baseline}: ratio, 95% confidence interval, verdict"
     return Table("ratios", title, note, context.shared, tuple(columns), values)
+
+
+def compare_all(grid: Grid, baseline: str) -> dict[Key, Comparison | str]:
+    """Every cell, and the A/A twin, compared with the baseline; or why it cannot be."""
+    return {
+        key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
+        for _, keys in _rows(grid, baseline)
+        for key in keys
+    }
+
+
+def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
+    """The verdicts of one table, each with the margin of its cell."""
+    margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
+    return judge(
+        list(compared.values()), margins,
+        looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared,
+    )  # fmt: skip
 
 
 def _rows(grid: Grid, baseline: str) -> list[tuple[Row, list[Key]]]:
@@ -82,11 +98,18 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
     ]
     if several:
         parts.append(
-            f"Margin {percentage(noise.margin)}: the larger of the noise floor and the suite's "
-            f"margin of {percentage(1 + noise.declared)}. `same`: the interval lies within the "
-            "margin. `faster` and `slower`: the ratio is outside the margin and differs from 1 at "
-            f"95% confidence, after Holm's correction for the {several} comparisons of this table. "
-            "`undecided (+n)`: about n more rounds would decide, if ratio and spread stay the same."
+            f"`same`: the interval lies within the suite's margin of "
+            f"{percentage(1 + noise.declared)}. `faster` and `slower`: the ratio is beyond that "
+            "margin and beyond the noise floor of the same framework, mode and length (table "
+            "`noise`), and differs from 1 at 95% confidence, after Holm's correction for the "
+            f"{several} comparisons of this table. `close`: neither, and the ratio is known to "
+            f"within {percentage(1 + noise.resolution)}. `undecided (+n)`: about n more rounds "
+            "would decide, if ratio and spread stay the same."
+        )
+    if noise.looks > 1:
+        parts.append(
+            f"Rounds were added until there was a verdict. Each of {noise.looks} looks has its "
+            "part of the 5%, so that this makes no false verdict more likely."
         )
     if several < len(judged):
         parts.append(

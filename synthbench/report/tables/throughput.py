@@ -5,7 +5,7 @@ from __future__ import annotations
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair, why_missing
 
 SHOWN = (
     "median_seconds", "queued_seconds", "device_seconds", "device_share", "joules", "watts",
@@ -46,6 +46,7 @@ def throughput(grid: Grid, context: Context) -> Table | None:
         note += f" J/step: joules per queued step ({'; '.join(sources)})."
     if "watts" in shown or "sm_megahertz" in shown:
         note += " W and MHz: power and clock rate while the queue was full."
+    note += why_missing(grid, "device_seconds", "joules")
     title = "Steps alone and with a full queue, and their energy"
     return Table("throughput", title, note, context.shared, tuple(columns), rows)
 

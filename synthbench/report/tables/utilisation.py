@@ -8,7 +8,7 @@ from synthbench.record import Ceiling
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
-from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
+from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair, why_missing
 
 NO_CEILING = "no ceiling"
 DISTURBED = "(disturbed while measured: the true ceiling may be higher)"
@@ -27,6 +27,7 @@ def utilisation(grid: Grid, context: Context) -> Table:
     note = (
         "FLOPs per second of the whole step (as traced, or by formula for a forward pass), over "
         f"the best rate of a square matrix product on this device. Ceilings: {known}."
+        f"{why_missing(grid, 'utilisation')}"
     )
     return Table(
         "utilisation", "Utilisation of the device", note, context.shared, tuple(columns), rows

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import ClassVar
 
 from synthbench.record import Machine, Record
 from synthbench.run.progress import Observer
-from synthbench.run.shard import Shard
+from synthbench.run.shard import Shard, round_order
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 
 
@@ -20,11 +22,26 @@ class Work:
     shards: Sequence[Shard]
     plugins: Sequence[str]
     observer: Observer
+    rounds: Mapping[int, frozenset[str]] = field(default_factory=dict)
+    """Rounds to measure -> the ids of their cells; empty: each round of the whole plan."""
     done: set[tuple[str, int]] = field(default_factory=set)  # (cell id, round) already recorded
     attempts: dict[tuple[str, int], int] = field(default_factory=dict)  # the next one of each
     settled: Sequence[Record] = ()  # whose outcomes another round would only repeat
     machines: Sequence[Machine] = ()  # that measured this run before
     earlier: Sequence[Record] = ()  # of this run, all of them
+
+    def pending(self) -> list[tuple[int, Cell]]:
+        """Round and cell of everything that is not done, in the order to measure it in."""
+        measure = self.plan.settings.measure
+        cells = list(chain.from_iterable(shard.cells for shard in self.shards))
+        every = frozenset(cell.id for cell in cells)
+        rounds = self.rounds or dict.fromkeys(range(measure.least_rounds), every)
+        return [
+            (number, cell)
+            for number, ids in rounds.items()
+            for cell in round_order(cells, measure.seed, number)
+            if cell.id in ids and (cell.id, number) not in self.done
+        ]
 
 
 class Executor:
@@ -45,8 +62,9 @@ class Executor:
         raise NotImplementedError(f"{type(self).__name__} defines no start()")
 
     def measure(self, work: Work) -> Iterator[Machine | Record]:
-        """Measure every cell of every round that is not done, and yield each record at once.
+        """Measure every pending cell of the work, and yield each record at once.
 
+        It is called again with other `rounds` where verdicts need more of them.
         Each machine is yielded before its first record, and again whenever more is known about it.
         Everything yielded is stored before the next one is requested.
         """

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
 from synthbench.measure.environment import machine_id
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.record import Machine, Record
-from synthbench.run.ceilings import measure_ceilings
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.kernel_choices import Race, needed_choices
-from synthbench.run.shard import round_order
 from synthbench.suites.cell import Cell
 
 
@@ -36,18 +33,15 @@ class LocalExecutor(Executor):
     def measure(self, work: Work) -> Iterator[Machine | Record]:
         runner, measure = self.runner, work.plan.settings.measure
         assert runner is not None
-        pending = self._pending(work)
+        pending = [each for each in work.pending() if each[1].framework in runner.hosts]
         environment = runner.environment()
         own = machine_id(environment)
         known = [machine for machine in work.machines if machine.id == own]
         runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
         runner.choices = [c for machine in known for c in machine.choices]
         yield runner.machine(own, environment)
-        cells, hosts = [cell for _, cell in pending], runner.hosts
-        if measure.ceiling and (
-            found := measure_ceilings(hosts, cells, runner.ceilings, work.observer)
-        ):
-            runner.ceilings += found
+        cells = [cell for _, cell in pending]
+        if measure.ceiling and runner.measure_ceilings(cells):
             yield runner.machine(own, environment)
         runner.remember_kernels(work.earlier)
         if measure.kernel_seconds:
@@ -86,15 +80,3 @@ class LocalExecutor(Executor):
     def stop(self) -> None:
         if self.runner is not None:
             self.runner.stop()
-
-    def _pending(self, work: Work) -> list[tuple[int, Cell]]:
-        """Round and cell of everything still to be measured, in order."""
-        measure = work.plan.settings.measure
-        cells = list(chain.from_iterable(shard.cells for shard in work.shards))
-        hosts = {} if self.runner is None else self.runner.hosts
-        return [
-            (number, cell)
-            for number in range(measure.rounds)
-            for cell in round_order(cells, measure.seed, number)
-            if (cell.id, number) not in work.done and cell.framework in hosts
-        ]

@@ -17,6 +17,7 @@ from torch import Tensor
 from synthbench.backends.kernel_record import threshold
 from synthbench.backends.torch.cpu_matmul import multiply_of
 from synthbench.backends.torch.mixers.numerics import Times
+from synthbench.backends.torch.placement import is_accelerator
 from synthbench.backends.torch.private_api import softmax_backward
 from synthbench.kernel import Kernel
 
@@ -44,9 +45,9 @@ class Rows:
 Features = tuple[Tensor, Tensor]  # of queries and of keys: the logits are their product
 
 
-def sizes(device: str) -> tuple[dict[str, int], ...]:
-    """The sizes of blocks to choose from on a kind of device."""
-    return SIZES.get(device, SIZES["cpu"])
+def sizes(device: torch.device) -> tuple[dict[str, int], ...]:
+    """The sizes of blocks to choose from on a device: those of CUDA on every accelerator."""
+    return SIZES["cuda" if is_accelerator(device) else "cpu"]
 
 
 def attend(

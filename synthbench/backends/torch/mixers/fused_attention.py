@@ -29,6 +29,7 @@ from synthbench.backends.torch.mixers.numerics import (
 )
 from synthbench.backends.torch.mixers.terms import logits_term, term_of
 from synthbench.backends.torch.mixers.weight_cache import cached_weights, caches_weights
+from synthbench.backends.torch.placement import is_accelerator
 from synthbench.backends.torch.private_api import is_fake
 from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
@@ -56,7 +57,7 @@ def kernels(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     found = []
     for products in libraries(x):
         path = SHARED_BLOCKS if names <= SHARED else BLOCKS
-        sizes = that_differ(blockwise.sizes(x.device.type), L, B * H * L * L)
+        sizes = that_differ(blockwise.sizes(x.device), L, B * H * L * L)
         blocks = [Kernel(path, products, **size) for size in sizes]
         flash = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
         # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
@@ -90,7 +91,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor, products:
     `products`: the library that the other kernels would use.
     """
     names = {component.name for component in mixer.components}
-    if x.device.type == "cuda" or names <= SHARED:
+    if is_accelerator(x.device) or names <= SHARED:
         return False
     trained = torch.is_grad_enabled() and (x.requires_grad or p["value"].requires_grad)
     (B, L), H = x.shape[:2], p["value"].shape[1]

@@ -19,6 +19,7 @@ from synthbench.backends.torch.mixers.numerics import (
     softmax,
     zero_padded,
 )
+from synthbench.backends.torch.placement import is_accelerator
 from synthbench.kernel import Kernel
 from synthbench.mixers.light_conv import LightConv
 
@@ -54,7 +55,7 @@ def kernels(mixer: LightConv, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     """The kernels for inputs like x, the one to take without a measurement first."""
     channels = x.shape[-1] // p["kernel"].shape[0]
     grouped, shifted, banded = CONVOLUTIONS
-    if x.device.type == "cuda":
+    if is_accelerator(x.device):
         paths = [grouped, banded]
     elif mixer.width <= head_convolution.WIDEST_SHIFTED:
         paths = [shifted, banded, grouped]

@@ -1,0 +1,153 @@
+"""Rounds are added to what is undecided and to nothing else; disturbed cells are measured again."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthbench.errors import NotationError
+from synthbench.record import Machine, Record
+from synthbench.report.tables.catalog import make_tables
+from synthbench.run.executors.base import Executor, Work
+from synthbench.run.runner import run_plan
+from synthbench.store import read_run
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import make_plan
+from synthbench.suites.suite import parse_suite
+from tests.test_ratios import steady
+from tests.test_tables import record
+
+SUITE = """
+axes: {{variant: [V, R, D, FR], framework: [torch], mode: [forward], seq_len: [8, 16]}}
+model: {{kind: mixer, d_model: 8, heads: 2}}
+measure: {{rounds: {rounds}, retries: {retries}, minutes: {minutes}}}
+baseline: V
+"""
+UNTIL = "{at_least: 2, at_most: 5, until: decided}"
+# Relative time and noise per round: R and D are clear, FR is as fast as V and noisy.
+TIMES = {"V": (1.0, 0.001), "R": (0.5, 0.001), "D": (1.3, 0.001), "FR": (1.0, 0.2)}
+
+
+class MadeUp(Executor):
+    """Measures in no time; `warn` says which attempts are disturbed."""
+
+    name = "made_up"
+
+    def __init__(self, warn: Callable[[Cell, int, int], bool] = lambda *_: False) -> None:
+        self.warn = warn
+        self.asked: list[Counter[str]] = []  # per call: variant -> cells
+        self.drawn = random.Random(1)
+
+    def start(self, work: Work) -> Mapping[str, str]:
+        return {}
+
+    def measure(self, work: Work) -> Iterator[Machine | Record]:
+        pending = work.pending()
+        self.asked.append(Counter(cell.variant for _, cell in pending))
+        yield Machine(id="made up")
+        for number, cell in pending:
+            time, noise = TIMES[cell.variant]
+            seconds = 0.01 * time * math.exp(noise * self.drawn.gauss(0, 1))
+            attempt = work.attempts.get((cell.id, number), 0)
+            warnings = ["busy"] * self.warn(cell, number, attempt)
+            one = record(cell, round=number, timing=steady(seconds), warnings=warnings)
+            yield one.model_copy(update={"attempt": attempt, "machine": "made up"})
+
+
+def run(
+    folder: Path, executor: MadeUp, rounds: Any = UNTIL, retries: int = 0, minutes: Any = "null"
+) -> list[Record]:
+    text = SUITE.format(rounds=rounds, retries=retries, minutes=minutes)
+    suite = parse_suite(text, name="made_up", source="made_up")
+    run_plan(make_plan(suite, "cpu"), folder / "run", executor=executor)
+    return read_run(folder / "run").records
+
+
+def test_only_what_is_undecided_is_measured_again(tmp_path: Path) -> None:
+    executor = MadeUp()
+    records = run(tmp_path, executor)
+    whole = Counter({"V": 4 * 2, "R": 2 * 2, "D": 2 * 2, "FR": 2 * 2})  # V with its twins
+    assert executor.asked[0] == whole
+    for further in executor.asked[1:]:
+        assert set(further) == {"V", "FR"}
+        assert further["V"] == 2 * further["FR"]
+    assert 2 <= len(executor.asked) <= 4  # at most five rounds, of which the first call has two
+    per_cell = Counter(record.cell.variant for record in records if record.cell.seq_len == 8)
+    assert per_cell["R"] == per_cell["D"] == 2 and 3 <= per_cell["FR"] <= 5
+
+
+def test_verdicts_of_such_a_run_share_their_error_between_the_looks(tmp_path: Path) -> None:
+    run(tmp_path, MadeUp())
+    (ratios,) = (t for t in make_tables(read_run(tmp_path / "run")) if t.name == "ratios")
+    assert "Each of 4 looks" in ratios.note
+
+
+def test_no_round_is_added_after_the_minutes(tmp_path: Path) -> None:
+    executor = MadeUp()
+    run(tmp_path, executor, minutes="0.0000001")
+    assert len(executor.asked) == 1
+
+
+def test_a_number_of_rounds_is_that_number(tmp_path: Path) -> None:
+    executor = MadeUp()
+    run(tmp_path, executor, rounds=2)
+    assert len(executor.asked) == 1
+
+
+@pytest.mark.parametrize("disturbed", [0, 1, 2, 9])
+def test_disturbed_cells_are_measured_again(
+    disturbed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R at length 8 in round 1 is disturbed in its first attempts; there are two retries."""
+    waits: list[float] = []
+
+    def wait() -> bool:
+        waits.append(1)
+        return True
+
+    monkeypatch.setattr("synthbench.run.runner.wait_for_quiet", wait)
+
+    def warn(cell: Cell, number: int, attempt: int) -> bool:
+        return (cell.variant, cell.seq_len, number) == ("R", 8, 1) and attempt < disturbed
+
+    executor = MadeUp(warn)
+    records = run(tmp_path, executor, rounds=2, retries=2)
+    again = min(disturbed, 2)
+    assert executor.asked[1:] == [Counter({"R": 1})] * again
+    assert len(waits) == again
+    found = [r for r in records if (r.cell.variant, r.cell.seq_len, r.round) == ("R", 8, 1)]
+    assert [r.attempt for r in found] == list(range(again + 1))
+    assert bool(found[-1].measurements.warnings) == (disturbed > 2)
+
+
+@pytest.mark.parametrize(
+    ("rounds", "message"),
+    [
+        ("{at_least: 4, at_most: 3}", "measure.rounds: got .*at_most of at least 4"),
+        ("{until: dawn}", "measure.rounds.until: got 'dawn', expected one of 'decided'"),
+        ("{at_leats: 3}", r"measure.rounds.at_leats: unknown key. Did you mean at_least"),
+        ("two", "measure.rounds: got 'two', expected an integer"),
+        ("[2, 3]", "measure.rounds: got .*, expected an integer"),
+        ("{at_least: 0}", "measure.rounds.at_least: got 0, expected a number of at least 1"),
+    ],
+)
+def test_what_rounds_may_not_be(rounds: str, message: str) -> None:
+    text = SUITE.format(rounds=rounds, retries=0, minutes="null")
+    with pytest.raises(NotationError, match=message):
+        parse_suite(text, name="made_up", source="made_up")
+
+
+def test_how_long_it_waits_for_a_quiet_machine() -> None:
+    from synthbench.measure.quiet import wait_for_quiet
+
+    busy = iter([90.0, 30.0, 2.0])
+    assert wait_for_quiet(10.0, lambda _: next(busy), lambda: 0.0)
+    clock = iter([0.0, 4.0, 8.0, 12.0])
+    assert not wait_for_quiet(10.0, lambda _: 90.0, lambda: next(clock))
+    assert next(clock, None) is None
