@@ -58,7 +58,8 @@ def complete_device(incomplete: str) -> list[str]:
     """auto, every kind, and one name per GPU of NVIDIA's."""
     numbers = [name.removeprefix("nvidia") for name, _ in _entries(GPU_FILES)
                if name.startswith("nvidia")]  # fmt: skip
-    gpus = [f"cuda:{number}" for number in sorted(filter(str.isdecimal, numbers), key=int)]
+    counted = sorted(filter(str.isdecimal, numbers), key=int)
+    gpus = [f"{kind.name}:{n}" for kind in KINDS.values() if kind.has_nvml for n in counted]
     return _starting(incomplete, [AUTO, *KINDS, *gpus])
 
 
