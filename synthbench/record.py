@@ -337,3 +337,12 @@ def latest(records: Iterable[Record]) -> list[Record]:
         if known is None or record.attempt >= known.attempt:
             found[record.id, record.round] = record
     return list(found.values())
+
+
+def flattened(content: dict[str, Any], above: str = "") -> dict[str, Any]:
+    """The values of nested mappings by dotted key."""
+    found: dict[str, Any] = {}
+    for name, value in content.items():
+        nested = isinstance(value, dict) and value
+        found |= flattened(value, f"{above}{name}.") if nested else {f"{above}{name}": value}
+    return found

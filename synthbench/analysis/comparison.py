@@ -132,7 +132,20 @@ def judge(
     is at most 1 - `confidence` (Bonferroni's inequality; a group-sequential design with constant
     levels as Pocock 1977, doi:10.1093/biomet/64.2.191, with a bound that no dependence can break).
     """
-    estimates = estimate(comparisons)
+    return judge_estimates(
+        estimate(comparisons), margins, confidence, looks, resolution, same_within
+    )
+
+
+def judge_estimates(
+    estimates: Sequence[Estimate],
+    margins: float | Sequence[float],
+    confidence: float = CONFIDENCE,
+    looks: int = 1,
+    resolution: float = 0.0,
+    same_within: float | None = None,
+) -> list[Judgement]:
+    """`judge`, for estimates that were made together."""
     tested = [e for e in estimates if e.rounds > 1]
     p_values = [e.p_value for e in tested]
     corrected = iter(zip(holm(p_values), holm_factors(p_values), strict=True))

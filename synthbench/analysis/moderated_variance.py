@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import digamma, ndtri, polygamma, stdtrit
@@ -33,6 +34,25 @@ def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[
     prior_half = trigamma_inverse(excess)
     shift = float(digamma(prior_half)) - math.log(prior_half)
     return math.exp(float(np.mean(z)) + shift), 2 * prior_half
+
+
+class Moderated(NamedTuple):
+    """A variance shrunk towards that of all groups, and its degrees of freedom."""
+
+    variance: float
+    degrees: float
+
+
+def moderated(variances: Sequence[float], degrees: Sequence[int]) -> list[Moderated]:
+    """Each variance, shrunk towards the prior as far as the groups agree; in the given order."""
+    prior, prior_degrees = prior_variance(variances, degrees)
+    found: list[Moderated] = []
+    for observed, own in zip(variances, degrees, strict=True):
+        variance = prior
+        if math.isfinite(prior_degrees):
+            variance = (prior_degrees * prior + own * observed) / (prior_degrees + own)
+        found.append(Moderated(variance, min(prior_degrees + own, sum(degrees))))
+    return found
 
 
 def trigamma_inverse(value: float) -> float:

@@ -79,6 +79,7 @@ def crossing(
     estimates: Sequence[Estimate],
     confidence: float = CONFIDENCE,
     seed: int = 0,
+    rises: bool | None = None,
 ) -> Crossing:
     """The length at which the ratio to the baseline crosses 1; one estimate per length.
 
@@ -86,6 +87,9 @@ def crossing(
     in the log length, which is exact for two power laws. Of several crossings, the one at the
     longest length counts. The interval is a parametric bootstrap: each draw samples every estimate
     from its t distribution and has its own crossing. Raises ValueError for fewer than two lengths.
+
+    `rises`: whether length and interval are of the change to costing less, or to costing more; by
+    default, of the one that the kind names. To compare two series, both need the same.
     """
     if len(lengths) < 2:
         raise ValueError(f"{len(lengths)} length(s) are too few for a crossing; use at least two")
@@ -101,7 +105,8 @@ def crossing(
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
     else:
         kind = "falls behind" if means[0] > 0 else "never"
-    rises = kind != "falls behind"
+    if rises is None:
+        rises = kind != "falls behind"
     found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
     changes = _last_change(x, draws, rises)

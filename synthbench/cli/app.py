@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from synthbench.cli import listing, streams
+from synthbench.cli.compare import compare
 from synthbench.cli.export import export
+from synthbench.cli.history import history
 from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
@@ -35,6 +37,8 @@ app.command()(run)
 app.command()(init)
 app.command()(tables)
 app.command()(plot)
+app.command()(compare)
+app.command()(history)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)

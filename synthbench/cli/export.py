@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Plugin, Results
 from synthbench.cli.output import complain, write
 from synthbench.cli.runs import find_run, newest_run
@@ -34,6 +35,7 @@ def export(
             help="The folder of a run, suite/run, or a suite for its newest run. Default: the "
             "newest run.",
             show_default=False,
+            autocompletion=complete_run,
         ),
     ] = None,
     *,

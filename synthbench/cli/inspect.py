@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from synthbench.cli.completion import complete_run, complete_variant
 from synthbench.cli.options import Plugin, Results
 from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run
@@ -25,10 +26,17 @@ def inspect(
         typer.Argument(
             metavar="RUN|CHECKPOINT",
             help="A run, with --variant to choose the cell; or a checkpoint from this command.",
+            autocompletion=complete_run,
         ),
     ],
     variant: Annotated[
-        str | None, typer.Option("--variant", help="A variant of the run.", show_default="V")
+        str | None,
+        typer.Option(
+            "--variant",
+            help="A variant of the run.",
+            show_default="V",
+            autocompletion=complete_variant,
+        ),
     ] = None,
     framework: Annotated[
         str | None,

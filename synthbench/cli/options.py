@@ -8,6 +8,12 @@ from typing import Annotated
 
 import typer
 
+from synthbench.cli.completion import (
+    complete_device,
+    complete_frameworks,
+    complete_suite,
+    complete_variants,
+)
 from synthbench.devices import ALLOWED, AUTO
 from synthbench.errors import NotationError, quote
 
@@ -21,8 +27,22 @@ Plugin = Annotated[
     ),
 ]
 Results = Annotated[Path, typer.Option("--results", metavar="DIR", help="The folder of the runs.")]
+SuiteOption = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME|FILE",
+        help="A built-in suite, or a file's path.",
+        autocompletion=complete_suite,
+    ),
+]
 DeviceOption = Annotated[
-    str, typer.Option("--device", help=f"{AUTO} (an accelerator where one is seen), {ALLOWED}.")
+    str,
+    typer.Option(
+        "--device",
+        help=f"{AUTO} (an accelerator where one is seen), {ALLOWED}.",
+        autocompletion=complete_device,
+    ),
 ]
 FrameworkOption = Annotated[
     list[str],
@@ -31,6 +51,7 @@ FrameworkOption = Annotated[
         metavar="torch,jax",
         help="Frameworks, separated by commas.",
         show_default=False,
+        autocompletion=complete_frameworks,
     ),
 ]
 VariantsOption = Annotated[
@@ -41,6 +62,7 @@ VariantsOption = Annotated[
         help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
         "Repeatable.",
         show_default=False,
+        autocompletion=complete_variants,
     ),
 ]
 SeqLenOption = Annotated[

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from synthbench.cli.completion import complete_run, complete_variants
 from synthbench.cli.options import Results, split_list
 from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run, newest_run
@@ -28,6 +29,7 @@ def plot(
             help="The folder of a run, suite/run, or a suite for its newest run. Default: the "
             "newest run.",
             show_default=False,
+            autocompletion=complete_run,
         ),
     ] = None,
     out: Annotated[
@@ -49,6 +51,7 @@ def plot(
             metavar='"V,FR(rank=32)+V"',
             help="The variants to draw, separated by commas. Repeatable. Default: a few.",
             show_default=False,
+            autocompletion=complete_variants,
         ),
     ] = [],  # noqa: B006  typer reads the default, nothing changes it
     setting: Annotated[

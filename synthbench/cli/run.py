@@ -16,6 +16,7 @@ from synthbench.cli.options import (
     Plugin,
     Results,
     SeqLenOption,
+    SuiteOption,
     VariantsOption,
     split_lengths,
     split_list,
@@ -39,10 +40,7 @@ FAILED = (
 
 def run(
     context: typer.Context,
-    suite: Annotated[
-        str,
-        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
-    ],
+    suite: SuiteOption,
     device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from synthbench.cli.completion import complete_variant
 from synthbench.cli.options import Plugin
 from synthbench.cli.output import print_columns, say
 
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 
 
 def show(
-    variant: Annotated[str, typer.Argument(help="Like V, FR(rank=32)+V or linformer.")],
+    variant: Annotated[
+        str,
+        typer.Argument(help="Like V, FR(rank=32)+V or linformer.", autocompletion=complete_variant),
+    ],
     batch: Annotated[int, typer.Option("--batch", min=1, help="B")] = 1,
     seq_len: Annotated[int, typer.Option("--seq-len", min=1, help="L")] = 512,
     d_model: Annotated[int, typer.Option("--d-model", min=1, help="d")] = 512,

@@ -8,6 +8,7 @@ from typing import Annotated, TypeVar
 
 import typer
 
+from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Results
 from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run
@@ -35,6 +36,7 @@ def tables(
             metavar="[RUN]",
             help="The folder of a run, suite/run, or a suite for its newest run. Default: all.",
             show_default=False,
+            autocompletion=complete_run,
         ),
     ] = None,
     table: TableOption = [],  # noqa: B006  typer reads the default, nothing changes it

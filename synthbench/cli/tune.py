@@ -12,6 +12,7 @@ from synthbench.cli.options import (
     FrameworkOption,
     Plugin,
     SeqLenOption,
+    SuiteOption,
     VariantsOption,
     split_lengths,
     split_list,
@@ -23,10 +24,7 @@ from synthbench.errors import FrameworkMissingError, UnsupportedError
 
 def tune(
     context: typer.Context,
-    suite: Annotated[
-        str,
-        typer.Option("--suite", metavar="NAME|FILE", help="A built-in suite, or a file's path."),
-    ] = "seq_scaling",
+    suite: SuiteOption = "seq_scaling",
     device: DeviceOption = AUTO,
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from synthbench.cli.completion import complete_variant
 from synthbench.cli.options import FRAMEWORKS_ADVICE, FrameworkOption, Plugin, split_list
 from synthbench.cli.output import complain
 from synthbench.errors import FrameworkMissingError, NotationError, UnknownNameError
@@ -31,6 +32,7 @@ def verify(
             metavar="[VARIANT]...",
             help="Like V or FR(rank=32)+V. Default: all variants.",
             show_default=False,
+            autocompletion=complete_variant,
         ),
     ] = None,
     framework: FrameworkOption = [],  # noqa: B006

@@ -9,6 +9,7 @@ import os
 import platform
 import re
 import subprocess
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -177,6 +178,20 @@ def git_state(root: Path = ROOT) -> dict[str, Any] | None:
         return {"commit": commit, "dirty": bool(_git(root, "status", "--porcelain", *SOURCES))}
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def commit_dates(commits: Iterable[str], root: Path = ROOT) -> dict[str, datetime]:
+    """When each commit was made, of those that the checkout knows; empty without a checkout."""
+    known = [commit for commit in commits if re.fullmatch(r"[0-9a-f]{40}|[0-9a-f]{64}", commit)]
+    if not known:
+        return {}
+    command = ("log", "--no-walk=unsorted", "--ignore-missing", "--format=%H %cI", *known)
+    try:
+        lines = _git(root, *command).splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    pairs = [line.split() for line in lines]
+    return {commit: datetime.fromisoformat(date) for commit, date in pairs if commit in known}
 
 
 def _git(root: Path, *arguments: str) -> str:

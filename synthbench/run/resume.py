@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
-from synthbench.record import Machine, Record
+from synthbench.record import Machine, Record, flattened
 from synthbench.run.progress import Observer
 from synthbench.store import (
     INFO,
@@ -65,21 +65,12 @@ def changed_settings(before: dict[str, Any], after: Settings) -> dict[str, tuple
     with contextlib.suppress(ValidationError):  # of another version; then compared as it stands
         # With the defaults of settings that are newer than the run.
         before = Settings.model_validate_json(json.dumps(before)).model_dump(mode="json")
-    old, new = _flattened(before), _flattened(after.model_dump(mode="json"))
+    old, new = flattened(before), flattened(after.model_dump(mode="json"))
     return {
         name: (old.get(name), new.get(name))
         for name in dict.fromkeys([*old, *new])
         if old.get(name) != new.get(name) and name != "measure.force"
     }
-
-
-def _flattened(content: dict[str, Any], above: str = "") -> dict[str, Any]:
-    """The values of nested mappings by dotted key."""
-    found: dict[str, Any] = {}
-    for name, value in content.items():
-        nested = isinstance(value, dict) and value
-        found |= _flattened(value, f"{above}{name}.") if nested else {f"{above}{name}": value}
-    return found
 
 
 def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:

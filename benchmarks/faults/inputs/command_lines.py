@@ -157,6 +157,20 @@ verify V --framework trch
 verify V --framework ,
 verify V --dtype float8
 verify ''
+compare
+compare {RUN}
+compare {RUN} nowhere
+compare {RUN} {RUN} --fail-on 'slower 5'
+compare {RUN} {RUN} --fail-on ''
+compare {RUN} {RUN} --fail-on 'slower 5%'
+compare {RUN} {RUN} --format xml
+compare {RUN} text.txt
+history
+history nowhere
+history tiny --framework trch
+history tiny --variants ''
+history tiny --seq-len 7
+history tiny --format xml
 export
 export {RUN}
 export nowhere --format csv

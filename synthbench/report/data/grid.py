@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
+from synthbench.analysis.two_runs import Sample
 from synthbench.metrics import Metric
 from synthbench.record import Record
 from synthbench.report.data.frame import Row, pool_cells, record_rows, rows_by_cell, typed_frame
@@ -183,6 +184,18 @@ class Grid:
         """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
         return [value for n in sorted(rounds) if (value := getattr(rounds[n], cost)) > 0]
+
+    def sample(self, key: Key, cost: Cost = "seconds") -> Sample | str:
+        """The costs of a cell in this run, to compare with another run; or why it has none."""
+        if reason := self.missing(key):
+            return reason
+        rounds = [one for one in self._by_round[self.ids[key]].values() if getattr(one, cost) > 0]
+        if not rounds:
+            return NOT_MEASURED
+        logs = tuple(math.log(getattr(one, cost)) for one in rounds)
+        squares = [one.error**2 for one in rounds]
+        within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
+        return Sample(logs, within)
 
     def cell(self, key: Key) -> dict[str, Any] | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""

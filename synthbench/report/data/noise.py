@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
 from synthbench.record import RunInfo
-from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.grid import Cost, Grid, Key
 from synthbench.suites.settings import RoundsUntil, Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
@@ -71,14 +71,14 @@ def group_of(key: Key) -> Hashable:
     return key.setting, key.framework, key.mode, key.seq_len
 
 
-def noise_of(grid: Grid, info: RunInfo) -> Noise:
+def noise_of(grid: Grid, info: RunInfo, cost: Cost = "seconds") -> Noise:
     """The noise floors from the A/A twins of a run, and the margin from its settings.
 
     Information is shared within a framework.
     """
     twins: dict[str, dict[Hashable, tuple[float, ...]]] = {}
     for twin in grid.twins():
-        found = grid.compare(twin, twin._replace(replica=0), twin.variant)
+        found = grid.compare(twin, twin._replace(replica=0), twin.variant, cost=cost)
         if not isinstance(found, str):
             twins.setdefault(twin.framework, {})[group_of(twin)] = found.log_ratios
     floors: dict[Hashable, NoiseFloor] = {}

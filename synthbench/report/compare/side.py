@@ -1,0 +1,82 @@
+"""One of the runs that are compared, laid out by cells."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from synthbench.analysis.comparison import Comparison, Judgement
+from synthbench.record import latest
+from synthbench.report.data.context import named, variant_order
+from synthbench.report.data.grid import Cost, Grid, Key
+from synthbench.report.data.noise import Noise, noise_of
+from synthbench.report.tables.ratios import compare_all, judge_all
+from synthbench.store import Run
+from synthbench.suites.cell import Cell
+from synthbench.tasks import cost
+
+
+@dataclass(frozen=True)
+class Side:
+    """A run and its letter, A for the first; only its cells of the task `cost` are compared."""
+
+    letter: str
+    name: str
+    run: Run
+
+    @cached_property
+    def grid(self) -> Grid:
+        """The cells of the task `cost`."""
+        records = [r for r in self.run.records if r.cell.task == cost.Cost.name]
+        return Grid(records, variant_order(self.run.info))
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells of the task `cost`, each once."""
+        return list({record.id: record.cell for record in self.grid.records}.values())
+
+    @property
+    def other_tasks(self) -> int:
+        """How many cells are not compared because they do something else."""
+        return len({record.id for record in self.run.records}) - len(self.cells)
+
+    @cached_property
+    def machines(self) -> dict[str, set[str]]:
+        """Cell id -> the machines that measured it."""
+        known = [machine.id for machine in self.run.info.machines]
+        alone = known[0] if len(known) == 1 else ""
+        found: dict[str, set[str]] = {}
+        for record in latest(self.grid.records):
+            found.setdefault(record.id, set()).add(record.machine or alone)
+        return found
+
+    @cached_property
+    def kernels(self) -> dict[str, str]:
+        """Cell id -> the kernels it used, over all rounds."""
+        found: dict[str, dict[str, None]] = {}
+        for record in latest(self.grid.records):
+            for kernel in record.measurements.kernels:
+                found.setdefault(record.id, {})[kernel] = None
+        return {cell_id: ", ".join(kernels) for cell_id, kernels in found.items()}
+
+    @property
+    def baseline(self) -> str:
+        """The variant with which this run compares the others."""
+        return named(str(self.run.info.settings.get("baseline", "V")))
+
+    @cached_property
+    def noises(self) -> dict[Cost, Noise]:
+        """The noise floors and the declared margin for time and for memory."""
+        costs: tuple[Cost, ...] = ("seconds", "peak_bytes")
+        return {cost: noise_of(self.grid, self.run.info, cost) for cost in costs}
+
+    @cached_property
+    def verdicts(self) -> dict[Key, Judgement]:
+        """What the run concludes about each variant and its baseline: those of its tables."""
+        found = compare_all(self.grid, self.baseline)
+        compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
+        return dict(zip(compared, judge_all(compared, self.noises["seconds"]), strict=True))
+
+    def key(self, cell: Cell) -> Key:
+        """The position of a cell in this run."""
+        return self.grid.key(cell)
