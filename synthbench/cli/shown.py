@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from synthbench.cli.completion import complete_table, complete_variants
 from synthbench.cli.options import FRAMEWORKS_ADVICE, split_lengths, split_list
 from synthbench.cli.output import console, write
 from synthbench.errors import NotationError, UnknownNameError
@@ -28,6 +29,7 @@ TableOption = Annotated[
         metavar="NAME",
         help="Print this table instead of the screen. Repeatable.",
         show_default=False,
+        autocompletion=complete_table,
     ),
 ]
 AllOption = Annotated[bool, typer.Option("--all", help="Print every table instead of the screen.")]
@@ -38,6 +40,7 @@ ShownVariants = Annotated[
         metavar='"V,FR(rank=32)+V"',
         help="Print only these variants, by comma. Repeatable.",
         show_default=False,
+        autocompletion=complete_variants,
     ),
 ]
 ShownFrameworks = Annotated[

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from synthbench.analysis.comparison import Comparison, Judgement
+from synthbench.analysis.comparison import Judgement
 from synthbench.record import latest
 from synthbench.report.data.context import named, variant_order
 from synthbench.report.data.grid import Cost, Grid, Key
 from synthbench.report.data.noise import Noise, noise_of
-from synthbench.report.tables.ratios import compare_all, judge_all
+from synthbench.report.data.verdicts import verdicts_of
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 from synthbench.tasks import cost
@@ -73,9 +73,8 @@ class Side:
     @cached_property
     def verdicts(self) -> dict[Key, Judgement]:
         """What the run concludes about each variant and its baseline: those of its tables."""
-        found = compare_all(self.grid, self.baseline)
-        compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
-        return dict(zip(compared, judge_all(compared, self.noises["seconds"]), strict=True))
+        found = verdicts_of(self.grid, self.baseline, self.noises["seconds"])
+        return {key: one for key, one in found.items() if isinstance(one, Judgement)}
 
     def key(self, cell: Cell) -> Key:
         """The position of a cell in this run."""
