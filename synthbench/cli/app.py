@@ -15,6 +15,7 @@ from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
 from synthbench.cli.plot import plot
+from synthbench.cli.report import report
 from synthbench.cli.run import run
 from synthbench.cli.show import show
 from synthbench.cli.tables import tables
@@ -35,6 +36,7 @@ app.command()(run)
 app.command()(init)
 app.command()(tables)
 app.command()(plot)
+app.command()(report)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
