@@ -44,18 +44,23 @@ PARETO = "pareto"
 SCALES = ("log", "linear")
 
 
-def chart_specs(variants: Sequence[str]) -> dict[str, dict[str, Any]]:
+def chart_specs(variants: Sequence[str], *, bands: bool) -> dict[str, dict[str, Any]]:
     """Scale -> name of a chart -> its specification, for the variants of a run."""
     return {
         scale: {
-            **{one.field: _finished(_against_length(one, scale, variants)) for one in CHARTS},
+            **{
+                one.field: _finished(_against_length(one, scale, variants, bands and one.has_band))
+                for one in CHARTS
+            },
             PARETO: _finished(_pareto(scale, variants)),
         }
         for scale in SCALES
     }
 
 
-def _against_length(chart: Chart, scale: str, variants: Sequence[str]) -> alt.LayerChart:
+def _against_length(
+    chart: Chart, scale: str, variants: Sequence[str], has_band: bool
+) -> alt.LayerChart:
     """Lines with points and, where known, bands."""
     import altair as alt
 
@@ -81,12 +86,12 @@ def _against_length(chart: Chart, scale: str, variants: Sequence[str]) -> alt.La
     texts = [alt.Tooltip(f"{name}:N") for name in ("variant", "framework", "mode")]
     texts += [alt.Tooltip("length:Q", format="d")]
     texts += [alt.Tooltip(f"{chart.field}:Q", title=title, format=".4~r")]
-    if chart.has_band:
+    if has_band:
         texts += [alt.Tooltip(f"{end}:Q", format=".4~r") for end in (low, high)]
     if chart.field == "ratio":
         texts += [alt.Tooltip("verdict:N")]
     layers: list[Any] = []
-    if chart.has_band:
+    if has_band:
         band = known.transform_filter(f"isValid(datum.{low}) && isValid(datum.{high})")
         layers.append(
             band.mark_area(opacity=0.18).encode(x=x, y=y(low), y2=f"{high}:Q", color=looks["color"])

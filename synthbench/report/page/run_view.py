@@ -136,11 +136,11 @@ def _charts(data: RunData) -> ChartsView | None:
         "ratio": f"Speed relative to {data.context.baseline}",
         PARETO: PARETO_TITLE,
     }
+    several = len({record.round for record in data.run.records}) > 1
     specs = {
         scale: {name: spec for name, spec in of_scale.items() if name in names}
-        for scale, of_scale in chart_specs(variants).items()
+        for scale, of_scale in chart_specs(variants, bands=several).items()
     }
-    several = len({record.round for record in data.run.records}) > 1
     return ChartsView(
         modes=grid.modes()[::-1],
         settings=settings,

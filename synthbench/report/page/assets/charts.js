@@ -32,7 +32,14 @@ for (const run of document.querySelectorAll("article.run")) {
       const all = every || name === "pareto";
       const variants = wanted(all ? data.variants : data.selection);
       const params = { ...values, variants, framework: panel.dataset.framework };
+      const plot = panel.querySelector(".plot");
       const view = drawn.get(panel);
+      if (!data.points.some((point) => isShown(point, name, params))) {
+        view?.finalize();
+        drawn.delete(panel);
+        plot.textContent = "Nothing was measured for this choice.";
+        continue;
+      }
       if (view && scale === axes) {
         for (const [key, value] of Object.entries(params)) view.signal(key, value);
         await view.resize().runAsync();
@@ -42,10 +49,11 @@ for (const run of document.querySelectorAll("article.run")) {
       const spec = structuredClone(data.specs[axes][name]);
       for (const one of spec.params) one.value = params[one.name];
       spec.datasets = { points: data.points };
-      const made = await vegaEmbed(panel.querySelector(".plot"), spec, {
+      const made = await vegaEmbed(plot, spec, {
         ast: true,
         actions: false,
         defaultStyle: false,
+        logLevel: 1,
         renderer: "svg",
         tooltip: { disableDefaultStyle: true },
       });
@@ -56,6 +64,16 @@ for (const run of document.querySelectorAll("article.run")) {
     }
     scale = axes;
     section.dataset.drawn = String(Number(section.dataset.drawn ?? 0) + 1);
+  }
+
+  function isShown(point, name, params) {
+    const fields = name === "pareto" ? ["time", "memory"] : [name];
+    return (
+      fields.every((field) => point[field] !== null) &&
+      ["framework", "mode", "setting"].every((key) => point[key] === params[key]) &&
+      params.variants.includes(point.variant) &&
+      params.lengths.includes(point.length)
+    );
   }
 
   controls.addEventListener("change", update);
