@@ -18,6 +18,7 @@ from synthbench.cli.plot import plot
 from synthbench.cli.report import report
 from synthbench.cli.run import run
 from synthbench.cli.show import show
+from synthbench.cli.site import site
 from synthbench.cli.tables import tables
 from synthbench.cli.tune import tune
 from synthbench.cli.verify import verify
@@ -37,6 +38,7 @@ app.command()(init)
 app.command()(tables)
 app.command()(plot)
 app.command()(report)
+app.command()(site)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)
