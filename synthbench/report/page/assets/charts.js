@@ -5,6 +5,7 @@ for (const run of document.querySelectorAll("article.run")) {
   const data = JSON.parse(section.querySelector("script.chart-data").textContent);
   const controls = section.querySelector("form.chart-controls");
   controls.hidden = false;
+  section.querySelector(".without-script").hidden = true;
   controls.addEventListener("submit", (event) => event.preventDefault());
   const drawn = new Map();
   let scale = null;
