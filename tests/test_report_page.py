@@ -78,9 +78,15 @@ class Audit(HTMLParser):
             self.inside[self._open].append(data)
 
 
+def unpacked(audit: Audit) -> list[Any]:
+    """The data of the charts, if there are any, and the details of each run."""
+    assert {kind for kind, _ in audit.data} <= {"application/octet-stream"}
+    return [json.loads(gzip.decompress(base64.b64decode(text))) for _, text in audit.data]
+
+
 def details(audit: Audit) -> Any:
-    (packed,) = (text for kind, text in audit.data if kind == "application/octet-stream")
-    return json.loads(gzip.decompress(base64.b64decode(packed)))
+    """The details of the only run."""
+    return unpacked(audit)[-1]
 
 
 def assert_is_safe(audit: Audit) -> None:
@@ -241,8 +247,8 @@ def test_hostile_names_are_shown_as_they_are(text: str) -> None:
     audit = safe_page(text)
     assert text in audit.texts  # as the variant
     assert any(reason == text for reason in audit.texts)
-    points = [json.loads(content) for kind, content in audit.data if kind == "application/json"]
-    assert {p["variant"] for one in points for p in one["points"]} == {"V", text}
+    charts, _ = unpacked(audit)
+    assert {point["variant"] for point in charts["points"]} == {"V", text}
     assert text in [
         record["reason"] for one in details(audit).values() for record in one["records"]
     ]
@@ -261,6 +267,7 @@ def test_commands_quote_what_a_shell_would_run() -> None:
     run = run_of(list(forged("x")), suite="a; rm -rf ~", plugins=["$(id)"])
     text = "".join(Audit(report_page([run])).texts)
     assert "synthbench run --suite 'a; rm -rf ~' --device cpu --plugin '$(id)'" in text
+    assert "synthbench report made_up/one --out report.html" in text
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -1,10 +1,7 @@
-"""What a number rests on: interval, rounds, samples and record of each cell, packed for a page."""
+"""What a number rests on: interval, rounds, samples and record of each cell."""
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 from typing import Any
 
 import pandas as pd
@@ -29,16 +26,12 @@ OF_ROUND = {  # heading -> metric, of the table of rounds
 }
 
 
-def packed_details(data: RunData) -> str:
-    """The details of every cell: JSON, compressed with gzip, in base64.
-
-    Cell id -> title; facts and rounds as texts; and the records as they are stored, with every
-    sample. Compressed, because the samples of a large run are several megabytes.
-    """
+def details(data: RunData) -> dict[str, Any]:
+    """Cell id -> title; facts and rounds as texts; and the records as they are stored."""
     records: dict[str, list[dict[str, Any]]] = {}
     for record in latest(data.run.records):
         records.setdefault(record.id, []).append(record.model_dump(mode="json"))
-    content = {
+    return {
         cell_id: {
             "title": _title(key),
             "facts": _facts(data, cell_id, key),
@@ -47,8 +40,6 @@ def packed_details(data: RunData) -> str:
         }
         for key, cell_id in data.grid.ids.items()
     }
-    text = json.dumps(content, separators=(",", ":"))
-    return base64.b64encode(gzip.compress(text.encode("ascii"), 9, mtime=0)).decode("ascii")
 
 
 def _title(key: Key) -> str:

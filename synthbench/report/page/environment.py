@@ -37,12 +37,12 @@ def commands(run: Run) -> list[str]:
         changed = ", with changes that were not committed" if git.get("dirty") else ""
         lines += [_comment(f"synthbench at commit {git['commit']}{changed}")]
     plugins = [part for plugin in info.plugins for part in ("--plugin", plugin)]
-    folder = str(run.path)
+    name = f"{run.path.parent.name}/{run.path.name}"  # the rest of the path is about this machine
     lines += [
         _command("synthbench", "run", "--suite", info.suite, "--device", info.device, *plugins),
         _comment("from the records, on any machine:"),
-        _command("synthbench", "tables", folder),
-        _command("synthbench", "report", folder, "--out", "report.html"),
+        _command("synthbench", "tables", name),
+        _command("synthbench", "report", name, "--out", "report.html"),
     ]
     return lines
 

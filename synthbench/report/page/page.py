@@ -69,13 +69,13 @@ def render(template: str, scripts: Sequence[str], **values: Any) -> str:
 
 def table_scripts() -> str:
     """The script for tables, filters and details."""
-    return "\n".join(map(_own_scope, map(_asset, SCRIPTS)))
+    return _joined(SCRIPTS)
 
 
 def _scripts(has_charts: bool) -> list[str]:
     if not has_charts:
         return [table_scripts()]
-    return [_vega(), f"{table_scripts()}\n{_own_scope(_asset('charts.js'))}"]
+    return [_vega(), _joined([*SCRIPTS, "charts.js"])]
 
 
 @cache
@@ -84,6 +84,12 @@ def _vega() -> str:
     import vl_convert
 
     return _own_scope(vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;"))
+
+
+def _joined(names: Sequence[str]) -> str:
+    """These files as one script, each with its names for itself, after what they share."""
+    blocks = [f"{{\n{_asset(name)}\n}}" for name in names]
+    return _own_scope("\n".join(['"use strict";', _asset("packing.js"), *blocks]))
 
 
 def _own_scope(script: str) -> str:

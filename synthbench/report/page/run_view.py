@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from synthbench.errors import ResultsError
 from synthbench.printable import one_line
@@ -15,9 +14,10 @@ from synthbench.report.data.table import Table
 from synthbench.report.figures.series import PREFERRED, choose_variants
 from synthbench.report.page.chart_data import chart_points
 from synthbench.report.page.charts import CHARTS, PARETO, chart_specs
-from synthbench.report.page.details import packed_details
+from synthbench.report.page.details import details
 from synthbench.report.page.environment import Pairs, commands, environment
 from synthbench.report.page.measurements import measurements
+from synthbench.report.page.packing import packed
 from synthbench.report.page.run_data import RunData
 from synthbench.report.page.table_view import TableView, table_view
 from synthbench.report.tables.catalog import FOR_EVERY_TASK
@@ -35,14 +35,14 @@ PARETO_NOTE = (
 
 @dataclass(frozen=True)
 class ChartsView:
-    """The charts of a run; `data`: what the script of the page reads."""
+    """The charts of a run; `data`: what the script of the page reads, packed."""
 
     modes: list[str]  # the first is shown first
     settings: list[str]
     frameworks: list[tuple[str, str]]  # name, heading
     figures: list[dict[str, str]]
     bands: str
-    data: dict[str, Any]
+    data: str
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,7 @@ def run_view(run: Run, number: int) -> RunView:
         pictures=pictures,
         commands=commands(run),
         environment=environment(run.info),
-        details=packed_details(data),
+        details=packed(details(data)),
     )
 
 
@@ -150,14 +150,16 @@ def _charts(data: RunData) -> ChartsView | None:
             for name in names
         ],
         bands=BANDS if several else "One round gives no bands.",
-        data={
-            "specs": specs,
-            "points": points,
-            "variants": variants,
-            "selection": selection,
-            "lengths": grid.lengths(),
-            "setting": settings[0],
-        },
+        data=packed(
+            {
+                "specs": specs,
+                "points": points,
+                "variants": variants,
+                "selection": selection,
+                "lengths": grid.lengths(),
+                "setting": settings[0],
+            }
+        ),
     )
 
 

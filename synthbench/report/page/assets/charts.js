@@ -2,7 +2,7 @@
 for (const run of document.querySelectorAll("article.run")) {
   const section = run.querySelector("section.charts");
   if (!section) continue;
-  const data = JSON.parse(section.querySelector("script.chart-data").textContent);
+  let data = null;
   const controls = section.querySelector("form.chart-controls");
   controls.hidden = false;
   section.querySelector(".without-script").hidden = true;
@@ -16,6 +16,7 @@ for (const run of document.querySelectorAll("article.run")) {
   };
 
   async function draw() {
+    data ??= await unpack(section.querySelector("script.chart-data"));
     const chosen = run.chosen;
     const every = controls.elements.every.checked || chosen.variant.size < data.variants.length;
     const wanted = (names) => names.filter((name) => chosen.variant.has(name));

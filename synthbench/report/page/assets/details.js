@@ -67,10 +67,7 @@ function neighbour(number, key) {
 
 async function detailsOf(run) {
   if (!unpacked.has(run)) {
-    const packed = atob(run.querySelector("script.details").textContent.trim());
-    const bytes = Uint8Array.from(packed, (letter) => letter.charCodeAt(0));
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    unpacked.set(run, await new Response(stream).json());
+    unpacked.set(run, await unpack(run.querySelector("script.details")));
   }
   return unpacked.get(run);
 }
