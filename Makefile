@@ -1,5 +1,7 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print one screen about it
 # make test     everything that CI runs
+# make test-page  the page of `synthbench report` in a real browser; needs chromium
+#               (apt-get install chromium)
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (more than an hour)
 # make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
@@ -32,7 +34,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
+.PHONY: bench test test-page gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -45,6 +47,16 @@ test: $(INSTALLED)
 	$(BIN)/synthbench tables --check
 	$(BIN)/python -m synthbench.suites.reference docs/suites.md --check
 	$(BIN)/pytest -n $(JOBS)
+
+# -rs: a test that is skipped says why; with chromium and the extra, none is.
+test-page: $(VENV)/page-tests-installed
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
+		echo "There is no chromium here; install it like this: apt-get install chromium"; exit 1; }
+	$(BIN)/pytest -rs tests/test_report_browser.py
+
+$(VENV)/page-tests-installed: $(INSTALLED)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[page-tests]'
+	touch $@
 
 # pip prefers a CPU build of torch (2.15.0+cpu) to the CUDA wheel where it finds one: with
 # PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu or PIP_FIND_LINKS=<folder of wheels>.

@@ -17,8 +17,10 @@ from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
 from synthbench.cli.output import complain
 from synthbench.cli.plot import plot
+from synthbench.cli.report import report
 from synthbench.cli.run import run
 from synthbench.cli.show import show
+from synthbench.cli.site import site
 from synthbench.cli.tables import tables
 from synthbench.cli.tune import tune
 from synthbench.cli.verify import verify
@@ -39,6 +41,8 @@ app.command()(tables)
 app.command()(plot)
 app.command()(compare)
 app.command()(history)
+app.command()(report)
+app.command()(site)
 app.command()(inspect)
 app.add_typer(listing.app, name="list")
 app.command()(show)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.completion import complete_table, complete_variants
+from synthbench.cli.completion import complete_frameworks, complete_table, complete_variants
 from synthbench.cli.options import FRAMEWORKS_ADVICE, split_lengths, split_list
 from synthbench.cli.output import console, write
 from synthbench.errors import NotationError, UnknownNameError
@@ -50,6 +50,7 @@ ShownFrameworks = Annotated[
         metavar="torch,jax",
         help="Print only these frameworks.",
         show_default=False,
+        autocompletion=complete_frameworks,
     ),
 ]
 ShownModes = Annotated[

@@ -1,0 +1,263 @@
+"""The page in a real browser: it filters, sorts, draws and explains, and asks nobody for anything.
+
+Needs Debian's chromium and the extra `page-tests`: `make test-page`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from synthbench.report.page.page import report_page, write_page
+from synthbench.store import read_run
+from tests.test_escaping import forged
+from tests.test_plots import records
+from tests.test_report_page import HOSTILE, REFERENCE
+from tests.test_tables import run_of
+
+NEEDED = "needs the extra page-tests: pip install -e '.[page-tests]'"
+sync_api = pytest.importorskip("playwright.sync_api", reason=NEEDED)
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason=NEEDED)
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+if CHROMIUM is None:
+    pytest.skip("needs chromium: apt-get install chromium", allow_module_level=True)
+
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+SHOWN_ROWS = "table => [...table.tBodies[0].rows].filter(row => !row.hidden).length"
+
+
+@dataclass
+class Seen:
+    """A page, and what it said and asked for."""
+
+    page: Any
+    console: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+
+    def of_table(self, name: str) -> Any:
+        return self.page.locator(f'[data-table="{name}"] table')
+
+    def rows(self, name: str) -> int:
+        return int(self.of_table(name).evaluate(SHOWN_ROWS))
+
+    def column(self, name: str, heading: str) -> list[str]:
+        script = """(table, heading) => {
+            const at = [...table.querySelectorAll(".headings th")]
+                .findIndex((one) => one.textContent === heading);
+            return [...table.tBodies[0].rows].map((row) => row.cells[at].textContent);
+        }"""
+        return list(self.of_table(name).evaluate(script, heading))
+
+    def drawn(self) -> int:
+        """How often the charts were drawn so far."""
+        return int(self.page.locator("section.charts").first.get_attribute("data-drawn") or 0)
+
+    def until_drawn(self, action: Callable[[], Any]) -> None:
+        """Do something, and wait until the charts show it."""
+        before = self.drawn()
+        action()
+        self.page.wait_for_function(
+            "before => document.querySelector('section.charts').dataset.drawn > before",
+            arg=before,
+        )
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with sync_api.sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield made
+        made.close()
+
+
+def opened(browser: Any, path: Path, **options: Any) -> Seen:
+    page = browser.new_context(**({"viewport": WIDE} | options)).new_page()
+    page.set_default_timeout(120_000)
+    seen = Seen(page)
+    page.on("console", lambda message: seen.console.append(message.text))
+    page.on("pageerror", lambda error: seen.console.append(str(error)))
+    page.on("request", lambda request: seen.requests.append(request.url))
+    page.goto(path.as_uri())
+    page.wait_for_selector("section.charts[data-drawn]", state="attached")
+    return seen
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three variants at three lengths; D runs out of memory at 512 in jax."""
+    path = tmp_path_factory.mktemp("page") / "small.html"
+    write_page(report_page([run_of(list(records()))]), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "reference.html"
+    write_page(report_page([read_run(REFERENCE)]), path)
+    return path
+
+
+@pytest.fixture
+def seen(browser: Any, small: Path) -> Iterator[Seen]:
+    made = opened(browser, small)
+    yield made
+    assert made.console == []
+    assert made.requests == [small.as_uri()]
+    made.page.context.close()
+
+
+def test_filters_hide_rows_and_columns(seen: Seen) -> None:
+    assert seen.rows("measurements") == 18
+    seen.page.get_by_label("jax", exact=True).uncheck()
+    assert seen.rows("measurements") == 9
+    heading = seen.of_table("train").locator("thead").inner_text()
+    assert "torch" in heading
+    assert "jax" not in heading
+    seen.page.get_by_label("256", exact=True).uncheck()
+    assert seen.rows("measurements") == 6
+    assert "L=256" not in seen.of_table("ratios").locator("thead").inner_text()
+    seen.page.get_by_label("linformer", exact=True).uncheck()
+    assert seen.rows("measurements") == 4
+    assert seen.page.get_by_role("status").inner_text().endswith("rows are shown.")
+    seen.page.get_by_label("jax", exact=True).check()
+    assert seen.rows("measurements") == 8
+
+
+def test_headings_sort_numbers_by_value_and_words_last(seen: Seen) -> None:
+    table = seen.of_table("measurements")
+    before = seen.column("measurements", "steady")
+    button = table.get_by_role("button", name="steady")
+    button.click()
+    shown = seen.column("measurements", "steady")
+    assert shown[-1] == "oom"
+    numbers = [float(text) for text in shown[:-1]]
+    assert numbers == sorted(numbers)
+    assert table.locator('[aria-sort="ascending"]').inner_text() == "steady"
+    button.click()
+    shown = seen.column("measurements", "steady")
+    assert [float(text) for text in shown[:-1]] == numbers[::-1]
+    assert shown[-1] == "oom"
+    button.click()
+    assert seen.column("measurements", "steady") == before
+    assert table.locator("[aria-sort]").count() == 0
+
+
+def test_a_click_on_a_number_shows_what_it_rests_on(seen: Seen) -> None:
+    seen.of_table("measurements").locator("td[data-cell]").first.click()
+    dialog = seen.page.locator("dialog")
+    dialog.wait_for()
+    assert dialog.get_by_role("heading").inner_text() == "V, torch, train, length 128"
+    assert "95% interval" in dialog.inner_text()
+    dialog.locator("summary").first.click()
+    assert "0.0009" in dialog.locator("pre").first.inner_text()
+    dialog.locator("summary").last.click()
+    assert '"outcome": "ok"' in dialog.locator("pre").last.inner_text()
+    seen.page.keyboard.press("Escape")
+    assert not dialog.is_visible()
+
+
+def test_the_keyboard_alone_reaches_every_number(seen: Seen) -> None:
+    table = seen.of_table("measurements")
+    assert table.locator('td[tabindex="0"]').count() == 1
+    table.locator('td[tabindex="0"]').focus()
+    for key in ("ArrowDown", "ArrowDown", "ArrowRight"):
+        seen.page.keyboard.press(key)
+    at = "[document.activeElement.parentElement.rowIndex, document.activeElement.cellIndex]"
+    assert seen.page.evaluate(at) == [3, 5]
+    seen.page.keyboard.press("Enter")
+    seen.page.locator("dialog").wait_for()
+    seen.page.keyboard.press("Escape")
+    assert seen.page.evaluate(at) == [3, 5]
+
+
+def test_charts_follow_filters_and_axes(seen: Seen) -> None:
+    def marks(chart: str) -> int:
+        """The points of a chart in jax."""
+        panel = f'[data-chart="{chart}"] .panel[data-framework="jax"]'
+        return int(seen.page.locator(f"{panel} .mark-symbol.role-mark path").count())
+
+    assert [marks(name) for name in ("time", "memory", "ratio")] == [8, 8, 5]
+    assert marks("pareto") == 2
+    seen.until_drawn(lambda: seen.page.get_by_label("512", exact=True).uncheck())
+    assert (marks("time"), marks("pareto")) == (6, 3)
+    seen.until_drawn(lambda: seen.page.get_by_label("D", exact=True).uncheck())
+    assert marks("time") == 4
+    seen.until_drawn(lambda: seen.page.get_by_label("Axes").select_option("linear"))
+    ticks = '[data-chart="time"] .panel[data-framework="jax"] .role-axis-label text'
+    assert "0" in seen.page.locator(ticks).all_text_contents()
+    seen.until_drawn(lambda: seen.page.get_by_label("V", exact=True).uncheck())
+    seen.until_drawn(lambda: seen.page.get_by_label("linformer", exact=True).uncheck())
+    text = seen.page.locator('[data-chart="time"] .panel').first.inner_text()
+    assert "Nothing was measured for this choice." in text
+
+
+def test_light_and_dark(seen: Seen) -> None:
+    def background() -> str:
+        return str(seen.page.evaluate("getComputedStyle(document.body).backgroundColor"))
+
+    light = background()
+    assert light == "rgb(255, 255, 255)"
+    seen.page.emulate_media(color_scheme="dark")
+    dark = background()
+    assert dark != light
+    seen.page.get_by_label("Colours").select_option("light")
+    assert background() == light
+    seen.page.get_by_label("Colours").select_option("dark")
+    seen.page.emulate_media(color_scheme="light")
+    assert background() == dark
+    seen.page.emulate_media(media="print")
+    assert background() == light
+
+
+@pytest.mark.parametrize("options", [
+    {}, {"color_scheme": "dark"}, {"viewport": PHONE, "is_mobile": True, "has_touch": True},
+], ids=["light", "dark", "phone"])  # fmt: skip
+def test_the_reference_page_is_accessible_and_quiet(
+    browser: Any, reference: Path, options: dict[str, Any]
+) -> None:
+    seen = opened(browser, reference, **options)
+    width = seen.page.evaluate("document.documentElement.scrollWidth")
+    assert width <= seen.page.viewport_size["width"]
+    assert violations(seen.page) == []
+    seen.of_table("ratios").locator("td[data-cell]").first.click()
+    seen.page.locator("dialog").wait_for()
+    assert violations(seen.page) == []
+    assert seen.console == []
+    assert seen.requests == [reference.as_uri()]
+    seen.page.context.close()
+
+
+def violations(page: Any) -> list[tuple[str, str]]:
+    """What axe-core finds, of any impact."""
+    found = axe.Axe().run(page).response["violations"]
+    return [(one["id"], one["nodes"][0]["html"][:200]) for one in found]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_hostile_names_run_nothing(browser: Any, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "hostile.html"
+    write_page(report_page([run_of(forged(text), suite=text)]), path)
+    seen = opened(browser, path)
+    seen.page.on("dialog", lambda dialog: seen.console.append(dialog.message))
+    seen.of_table("measurements").locator("td[data-cell]").first.click()
+    seen.page.locator("dialog").wait_for()
+    seen.page.locator(".mark-symbol.role-mark path").first.hover(force=True)
+    assert text in seen.page.locator("#main").inner_text()
+    assert seen.console == []
+    assert seen.requests == [path.as_uri()]
+    seen.page.context.close()
+
+
+def test_tables_are_complete_without_javascript(browser: Any, small: Path) -> None:
+    page = browser.new_context(java_script_enabled=False).new_page()
+    page.goto(small.as_uri())
+    assert page.locator('[data-table="measurements"] tbody tr').count() == 18
+    assert page.get_by_text("Charts, filters and sorting need JavaScript.").is_visible()
+    assert not page.locator("form.filters").is_visible()
+    page.context.close()
