@@ -21,7 +21,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synthbench.analysis.comparison import Comparison, Judgement, judge
+from synthbench.analysis.comparison import Comparison, Judgement, Rule, judge
 from synthbench.analysis.noise_floor import noise_floors
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.prepared import prepare
@@ -118,12 +118,10 @@ def sequential(
 ) -> tuple[list[Judgement], float]:
     """The last verdicts of one table, and the mean number of rounds of its comparisons."""
     drawn = rng.choice(noise, size=(at_most, GROUPS, VARIANTS + 2))
+    rule = Rule(looks=at_most - LEAST + 1, resolution=RESOLUTION, same_within=MARGIN)
     table = Table(drawn, np.full((GROUPS, VARIANTS), LEAST))
     while True:
-        judged = judge(
-            table.comparisons(slowdown), table.margins(), looks=at_most - LEAST + 1,
-            resolution=RESOLUTION, same_within=MARGIN,
-        )  # fmt: skip
+        judged = judge(table.comparisons(slowdown), table.margins(), rule)
         undecided = np.array([one.verdict == "undecided" for one in judged])
         again = undecided.reshape(GROUPS, VARIANTS) & (table.rounds < at_most)
         if not again.any():

@@ -15,6 +15,7 @@ from synthbench.analysis.comparison import (
     Comparison,
     Estimate,
     Judgement,
+    Rule,
     estimate,
     further_rounds,
     judge,
@@ -81,7 +82,7 @@ def test_the_verdict_follows_from_both_ends_of_the_interval(
 def test_what_is_known_well_enough_is_close(
     low: float, high: float, margin: float, expected: str
 ) -> None:
-    (one,) = judge([with_interval(low, high)], margin, resolution=0.05, same_within=1.03)
+    (one,) = judge([with_interval(low, high)], margin, Rule(resolution=0.05, same_within=1.03))
     assert one.verdict == expected
 
 
@@ -107,11 +108,13 @@ def test_looks_share_the_error(looks: int) -> None:
     """At each look a verdict needs the level 5% / looks; the p value of this one is 3%."""
     spread = math.sqrt(3) / stats.t.ppf(1 - 0.03 / 2, 2)
     one = Comparison((1 - spread, 1.0, 1 + spread), 0.0)
-    (found,) = judge([one], 1.03, looks=looks)
+    (found,) = judge([one], 1.03, Rule(looks=looks))
     assert found.p == pytest.approx(0.03)
     assert found.verdict == ("faster" if looks == 1 else "undecided")
     near = with_interval(0.975, 1.02)
-    assert judge([near], 1.03, looks=looks)[0].verdict == ("same" if looks == 1 else "undecided")
+    assert judge([near], 1.03, Rule(looks=looks))[0].verdict == (
+        "same" if looks == 1 else "undecided"
+    )
 
 
 @given(
@@ -152,11 +155,11 @@ def test_the_confidence_decides_on_verdict_and_interval() -> None:
     (found,) = judge([one], 1.03)
     assert found.p == pytest.approx(0.1)
     assert found.verdict == "undecided"
-    assert judge([one], 1.03, confidence=0.89)[0].verdict == "faster"
-    assert judge([one], 1.03, confidence=0.91)[0].verdict == "undecided"
+    assert judge([one], 1.03, Rule(confidence=0.89))[0].verdict == "faster"
+    assert judge([one], 1.03, Rule(confidence=0.91))[0].verdict == "undecided"
     narrow = with_interval(0.99, 1.035)
     assert judge([narrow], 1.03)[0].verdict == "undecided"
-    assert judge([narrow], 1.03, confidence=0.8)[0].verdict == "same"
+    assert judge([narrow], 1.03, Rule(confidence=0.8))[0].verdict == "same"
 
 
 def test_a_p_value_is_the_two_sided_t_test_against_zero() -> None:

@@ -111,49 +111,49 @@ def _prior_of(comparisons: Sequence[Comparison], family: str) -> tuple[float, fl
     return *prior_variance(variances, degrees), sum(degrees)
 
 
-def judge(
-    comparisons: Sequence[Comparison],
-    margins: float | Sequence[float],
-    confidence: float = CONFIDENCE,
-    looks: int = 1,
-    resolution: float = 0.0,
-    same_within: float | None = None,
-) -> list[Judgement]:
-    """A verdict for each comparison of one table; `margins`, of all or of each, are ratios above 1.
-
-    "faster", "slower": the ratio differs from 1 by more than the margin, and significantly at this
-    confidence after Holm's correction for all comparisons. "same": its interval lies within
-    `same_within` (the margin, if not given), which noise should not widen. "close": neither, but
-    its interval is at most `resolution` to either side of the ratio, and so is the noise that the
-    margin stands for. Otherwise "undecided". "one round": the noise between processes is not known.
+@dataclass(frozen=True)
+class Rule:
+    """What a verdict needs, beside the margins; shares and ratios above 1.
 
     `looks`: how often verdicts may be asked for while rounds are added until they are there. Each
     look has an equal part of the error, so that the probability of a false verdict at any of them
     is at most 1 - `confidence` (Bonferroni's inequality; a group-sequential design with constant
     levels as Pocock 1977, doi:10.1093/biomet/64.2.191, with a bound that no dependence can break).
     """
-    return judge_estimates(
-        estimate(comparisons), margins, confidence, looks, resolution, same_within
-    )
+
+    confidence: float = CONFIDENCE
+    looks: int = 1
+    resolution: float = 0.0
+    same_within: float | None = None  # None: the margin
+
+
+def judge(
+    comparisons: Sequence[Comparison], margins: float | Sequence[float], rule: Rule | None = None
+) -> list[Judgement]:
+    """A verdict for each comparison of one table; `margins`, of all or of each, are ratios above 1.
+
+    "faster", "slower": the ratio differs from 1 by more than the margin, and significantly after
+    Holm's correction for all comparisons. "same": its interval lies within `same_within`, which
+    noise does not widen. "close": neither, but its interval is at most `resolution` to either side
+    of the ratio, and so is the noise that the margin stands for. Otherwise "undecided". "one
+    round": the noise between processes is not known.
+    """
+    return judge_estimates(estimate(comparisons), margins, rule)
 
 
 def judge_estimates(
-    estimates: Sequence[Estimate],
-    margins: float | Sequence[float],
-    confidence: float = CONFIDENCE,
-    looks: int = 1,
-    resolution: float = 0.0,
-    same_within: float | None = None,
+    estimates: Sequence[Estimate], margins: float | Sequence[float], rule: Rule | None = None
 ) -> list[Judgement]:
     """`judge`, for estimates that were made together."""
+    rule = rule or Rule()
     tested = [e for e in estimates if e.rounds > 1]
     p_values = [e.p_value for e in tested]
     corrected = iter(zip(holm(p_values), holm_factors(p_values), strict=True))
-    alpha = (1 - confidence) / looks
+    alpha = (1 - rule.confidence) / rule.looks
     each = [margins] * len(estimates) if isinstance(margins, float | int) else margins
-    judged: list[Judgement] = []
+    known, judged = 1 + rule.resolution, list[Judgement]()
     for found, margin in zip(estimates, each, strict=True):
-        limit, same = math.log(margin), same_within or margin
+        limit, same = math.log(margin), rule.same_within or margin
         if found.rounds == 1:
             judged.append(Judgement(found, "one round"))
             continue
@@ -163,7 +163,7 @@ def judge_estimates(
             judged.append(Judgement(found, "faster" if found.log_ratio > 0 else "slower", p))
         elif 1 / same < low and high < same:
             judged.append(Judgement(found, "same", p))
-        elif high <= found.ratio * (1 + resolution) and margin <= max(same, 1 + resolution):
+        elif high <= found.ratio * known and margin <= max(same, known):
             judged.append(Judgement(found, "close", p))
         else:
             room = limit if abs(found.log_ratio) > limit else math.log(same)

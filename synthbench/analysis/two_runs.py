@@ -17,6 +17,7 @@ from synthbench.analysis.comparison import (
     CONFIDENCE,
     Estimate,
     Judgement,
+    Rule,
     Verdict,
     judge_estimates,
 )
@@ -84,20 +85,13 @@ def estimate_pairs(pairs: Sequence[Pair]) -> list[Estimate]:
 
 
 def judge_pairs(
-    pairs: Sequence[Pair],
-    margins: float | Sequence[float],
-    confidence: float = CONFIDENCE,
-    looks: int = 1,
-    resolution: float = 0.0,
-    same_within: float | None = None,
+    pairs: Sequence[Pair], margins: float | Sequence[float], rule: Rule | None = None
 ) -> list[Judgement]:
     """A verdict on the second run for each cell, all judged together.
 
     The arguments and the verdicts mean what those of `comparison.judge` mean.
     """
-    return judge_estimates(
-        estimate_pairs(pairs), margins, confidence, looks, resolution, same_within
-    )
+    return judge_estimates(estimate_pairs(pairs), margins, rule)
 
 
 def agreement(first: Verdict, second: Verdict) -> Agreement:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 
-from synthbench.analysis.comparison import Estimate, Judgement
+from synthbench.analysis.comparison import Estimate, Judgement, Rule
 from synthbench.analysis.scaling import Crossing
 from synthbench.analysis.two_runs import (
     Agreement,
@@ -196,9 +196,11 @@ def _costs(
     judged = judge_pairs(
         [pair for _, _, pair in found],
         margins,
-        looks=max(noise.looks for noise in noises),
-        resolution=max(noise.resolution for noise in noises),
-        same_within=1 + max(noise.declared for noise in noises),
+        Rule(
+            looks=max(noise.looks for noise in noises),
+            resolution=max(noise.resolution for noise in noises),
+            same_within=1 + max(noise.declared for noise in noises),
+        ),
     )
     for (own, other, pair), margin, judgement in zip(found, margins, judged, strict=True):
         low, high = judgement.estimate.interval()  # of the speed

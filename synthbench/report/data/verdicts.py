@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from synthbench.analysis.comparison import Comparison, Judgement, judge
+from synthbench.analysis.comparison import Comparison, Judgement, Rule, judge
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.noise import Noise
 
@@ -31,7 +31,5 @@ def verdicts_of(grid: Grid, baseline: str, noise: Noise) -> dict[Key, Judgement 
 def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
     """The verdicts of comparisons that are judged together, each with the margin of its cell."""
     margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
-    return judge(
-        list(compared.values()), margins,
-        looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared,
-    )  # fmt: skip
+    rule = Rule(looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared)
+    return judge(list(compared.values()), margins, rule)
