@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from synthbench.report.data.context import Context, context_of, variant_order
+from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
+from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.data.table import Table, Value
 from synthbench.report.page.locate import cell_ids
-from synthbench.report.tables.catalog import make_tables
+from synthbench.report.tables.catalog import tables_from
 from synthbench.store import Run
-from synthbench.tasks.cost import Cost
 
 
 @dataclass(frozen=True)
@@ -34,25 +34,29 @@ class RunData:
     run: Run
 
     @cached_property
+    def prepared(self) -> Prepared:
+        """The run laid out, with its verdicts."""
+        return prepare(self.run)
+
+    @property
     def grid(self) -> Grid:
         """All cells."""
-        return Grid(self.run.records, variant_order(self.run.info))
+        return self.prepared.grid
 
-    @cached_property
+    @property
     def cost_grid(self) -> Grid:
         """The cells of the task `cost`, whose lengths and settings its tables have."""
-        records = [r for r in self.run.records if r.cell.task == Cost.name]
-        return Grid(records, variant_order(self.run.info))
+        return self.prepared.cost_grid
 
-    @cached_property
+    @property
     def context(self) -> Context:
-        """Baseline, noise floor and the lines that all tables share."""
-        return context_of(self.run, self.grid)
+        """Baseline, noise floors and the lines that all tables share."""
+        return self.prepared.context
 
     @cached_property
     def tables(self) -> list[Table]:
         """The tables of the run."""
-        return make_tables(self.run)
+        return tables_from(self.prepared)
 
     def table(self, name: str) -> Table | None:
         """The table of this name; None if the run has none."""

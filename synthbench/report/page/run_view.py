@@ -12,6 +12,7 @@ from synthbench.printable import one_line
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Table
 from synthbench.report.figures.series import PREFERRED, choose_variants
+from synthbench.report.page.answers import answers
 from synthbench.report.page.chart_data import chart_points
 from synthbench.report.page.charts import CHARTS, PARETO, chart_specs
 from synthbench.report.page.details import details
@@ -52,6 +53,7 @@ class RunView:
     id: str
     name: str
     parts: list[tuple[str, str]]  # name of a section, its heading
+    trust: list[str]  # whether its numbers can be trusted
     context: tuple[str, ...]
     filters: list[tuple[str, str, list[str]]]  # name, heading, values
     first: list[TableView]
@@ -68,7 +70,9 @@ def run_view(run: Run, number: int) -> RunView:
     """The view of a run, the `number`-th of the page."""
     data = RunData(run)
     found = {table.name: table for table in data.tables}
-    first = [_view(data, found[name]) for name in FIRST if name in found]
+    screen, answer = answers(data)
+    first = [] if answer is None else [table_view(answer, data.cost_grid)]
+    first += [_view(data, found[name]) for name in FIRST if name in found]
     others = [_view(data, table) for name, table in found.items() if name not in FIRST]
     charts = _charts(data)
     pictures = _pictures(run.path / INSPECT)
@@ -81,6 +85,7 @@ def run_view(run: Run, number: int) -> RunView:
         id=f"run{number}",
         name=run_name(run),
         parts=parts,
+        trust=[*screen.trust, *screen.failures],
         context=data.context.shared,
         filters=_filters(data.grid),
         first=first,
