@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from statistics import NormalDist
 from typing import Any
@@ -255,7 +256,9 @@ def test_a_large_normal_is_normal() -> None:
     # neighbours, chunks and rows have nothing to do with each other
     flat = x.ravel()
     for shift in (1, 2, 4, initializers.CHUNK, LARGE[1]):
-        assert abs((flat[shift:] * flat[:-shift]).mean()) < 5 / math.sqrt(n - shift), shift
+        near, far = flat[shift:], flat[:-shift]
+        assert abs((near * far).mean()) < 5 / math.sqrt(n - shift), shift
+        assert abs(((near**2 - 1) * (far**2 - 1)).mean()) < 10 / math.sqrt(n - shift), shift
 
 
 def test_a_large_uniform_is_uniform() -> None:
@@ -293,6 +296,23 @@ def test_the_quantiles_are_those_of_a_normal() -> None:
     np.testing.assert_array_equal(quantiles, -quantiles[::-1])
     assert quantiles.astype(np.float64).var() == pytest.approx(1, abs=1e-6)
     assert quantiles[2**15 + 2**14] == pytest.approx(NormalDist().inv_cdf(0.75), abs=1e-4)
+
+
+def test_the_values_of_a_pair_are_independent() -> None:
+    first, second = initializers.normal_pairs().astype(np.float64).T
+    quantiles = initializers.normal_quantiles()
+    np.testing.assert_array_equal(np.sort(first), quantiles)
+    np.testing.assert_array_equal(np.sort(second), quantiles)
+    for one, other in itertools.product((1, 2, 3, 4), repeat=2):
+        expected = float((first**one).mean() * (second**other).mean())
+        # as close as the standard error of 65,536 pairs drawn at random
+        close = math.sqrt((first ** (2 * one)).mean() * (second ** (2 * other)).mean() / 2**16)
+        assert (first**one * second**other).mean() == pytest.approx(expected, abs=close)
+    # each of 32 x 32 cells of equal probability holds 64 of the 65,536 pairs, give or take a few
+    sides = [np.searchsorted(quantiles, each) // 2048 for each in (first, second)]
+    counts = np.zeros((32, 32), dtype=int)
+    np.add.at(counts, tuple(sides), 1)
+    assert abs(counts - 64).max() <= 4
 
 
 def test_start_values_stay_what_they_are() -> None:
