@@ -4,8 +4,9 @@
     python -m tests.cuda_compile --variants V,R+V --seq-len 512
 
 Each variant is compiled in a process of its own. A line per program; exit code 1 if a program does
-not compile within SECONDS, if its loops take fewer than LEAST_QUERIES queries at a time, or if its
-memory grows faster than the length to the power EXPONENT although it holds no [H,L,L] table.
+not compile within SECONDS (elapsed, or of the processor on a busy machine), if its loops take fewer
+than LEAST_QUERIES queries at a time, or if its memory grows faster than the length to the power
+EXPONENT although it holds no [H,L,L] table.
 """
 
 from __future__ import annotations
