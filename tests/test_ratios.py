@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from synthbench.analysis.comparison import Judgement
 from synthbench.record import Memory, Record
+from synthbench.report.data.prepared import prepare
 from synthbench.report.data.table import Table
-from synthbench.report.tables.catalog import TABLES, make_tables
+from synthbench.report.screen.screen import screen_lines, screen_of
+from synthbench.report.tables.catalog import TABLES, make_tables, tables_from
 from tests.test_tables import OF_OTHER_RUNS, cell, record, run_of, value
 
 LENGTHS = (128, 256, 512, 1024, 2048)
@@ -117,6 +120,45 @@ def test_a_noise_floor_above_the_declared_margin_is_the_margin() -> None:
         assert value(calm["ratios"], f"L={length} verdict", variant="D") == "slower"
         assert value(found["ratios"], f"L={length} verdict", variant="D").startswith(verdict)
     assert value(found["ratios"], "L=128 verdict", variant="FR") == "same"
+
+
+def noisy(one: Record, lengths: tuple[int, ...]) -> Record:
+    """The A/A twin takes three times as long as the baseline in every other round."""
+    if not one.cell.replica or one.cell.seq_len not in lengths:
+        return one
+    taken = seconds("V", one.cell.seq_len) * (3 if one.round % 2 else 1)
+    return record(one.cell, taken, round=one.round, timing=steady(taken))
+
+
+def test_where_the_same_program_differs_by_more_than_twice_there_is_no_verdict() -> None:
+    prepared = prepare(run_of([noisy(one, (128,)) for one in records()]))
+    found = {table.name: table for table in tables_from(prepared)}
+    assert value(found["ratios"], "L=128 speed vs V", variant="R") == pytest.approx(128 / 300, 0.01)
+    assert value(found["ratios"], "L=128 verdict", variant="R").startswith("undecided")
+    assert value(found["ratios"], "L=128 verdict", variant="FR").startswith("undecided")
+    assert value(found["ratios"], "L=2048 verdict", variant="R") == "faster"
+    for table in found.values():
+        assert table.context[0] == (
+            "NO VERDICTS in parts of this run, where the same program twice differs by more than "
+            "100%: torch forward at 128. Close other programs and measure again."
+        )
+    second = screen_lines(screen_of(prepared))[2].text
+    assert second.startswith("NO VERDICTS in parts of this run")
+
+
+def test_a_run_that_is_too_noisy_for_any_verdict_begins_with_that() -> None:
+    prepared = prepare(run_of([noisy(one, LENGTHS) for one in records()]))
+    judged = [one for one in prepared.context.verdicts.values() if isinstance(one, Judgement)]
+    assert {one.verdict for one in judged} == {"undecided"}
+    for table in tables_from(prepared):
+        assert table.context[0].startswith("NO VERDICTS: there is too much noise to say which")
+    screen = "\n".join(line.text for line in screen_lines(screen_of(prepared)))
+    assert "NO VERDICTS: there is too much noise" in screen
+    assert " none " in screen and "surely" in screen
+
+
+def test_a_quiet_run_has_no_banner(tables: dict[str, Table]) -> None:
+    assert not any("NO VERDICTS" in line for table in tables.values() for line in table.context)
 
 
 def test_the_declared_margin_is_the_suites() -> None:

@@ -14,6 +14,8 @@ from synthbench.suites.settings import RoundsUntil, Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
 
+TOO_NOISY = 2.0  # of a noise floor, as a ratio above 1: twice as fast is then no finding
+
 
 @dataclass(frozen=True)
 class Noise:
@@ -39,6 +41,11 @@ class Noise:
         """The larger of declared margin and noise floor over so many rounds, as a ratio above 1."""
         floor = self.floor(key)
         return max(1 + self.declared, floor.ratio(rounds) if floor else 1.0)
+
+    def is_too_high(self, key: Key, rounds: int) -> bool:
+        """Whether there is too much noise for any verdict on a cell."""
+        floor = self.floor(key)
+        return floor is not None and floor.ratio(rounds) > TOO_NOISY
 
     @property
     def by_framework(self) -> dict[str, list[float]]:

@@ -10,7 +10,7 @@ from synthbench.report.data.grid import Grid
 from synthbench.report.data.machines import kinds_of
 from synthbench.report.data.quality import agreements_of, qualities_of
 from synthbench.report.data.trainings import groups_of
-from synthbench.report.data.verdicts import verdicts_of
+from synthbench.report.data.verdicts import noise_banner, verdicts_of
 from synthbench.store import Run
 from synthbench.tasks.cost import Cost
 
@@ -34,9 +34,13 @@ def prepare(run: Run) -> Prepared:
     cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order, kinds)
     context = context_of(run, grid)
     groups, margin = groups_of(run.records, order), context.noise.declared
+    verdicts = verdicts_of(cost_grid, context.baseline, context.noise)
+    banner = [text for text in [noise_banner(verdicts, context.noise)] if text]
     judged = dataclasses.replace(
         context,
-        verdicts=verdicts_of(cost_grid, context.baseline, context.noise),
+        shared=(*banner, *context.shared),
+        remarks=(*banner, *context.remarks),
+        verdicts=verdicts,
         qualities=qualities_of(groups, context.baseline, margin),
         agreements=agreements_of(groups, margin),
     )
