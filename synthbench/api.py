@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from synthbench.backends.base import BACKENDS, Backend, Setting, check_declared
+from synthbench.backends.base import BACKENDS, Backend, Setting
+from synthbench.backends.checks import check_declared
 from synthbench.backends.kernel_choice import using_kernel
 from synthbench.devices import device_kind, is_host
 from synthbench.errors import (

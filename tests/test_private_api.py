@@ -16,7 +16,7 @@ from jax import lax
 from torch import Tensor, nn
 
 import synthbench
-from synthbench.backends import base
+from synthbench.backends import private_api
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.jax import private_api as jax_api
 from synthbench.backends.kernel_record import recording_kernels
@@ -60,7 +60,7 @@ def test_the_message_names_the_versions_that_the_package_declares(
 
     monkeypatch.setattr(importlib.metadata, "requires", requires)
     with pytest.raises(UnsupportedError) as caught:
-        base.require_private_api("torch.no_such_module.function", "multiply")
+        private_api.require_private_api("torch.no_such_module.function", "multiply")
     assert str(caught.value) == (
         f"torch {importlib.metadata.version('torch')} has no torch.no_such_module.function as "
         f"synthbench uses it to multiply; synthbench is tested with {named} install one of these "

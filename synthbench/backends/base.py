@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.metadata
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
-from synthbench.devices import HOST, device_kind, index_of, is_host, is_same_kind
-from synthbench.errors import FrameworkMissingError, ShapeError, UnsupportedError
+from synthbench.devices import HOST
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -364,93 +360,6 @@ class Backend(Protocol):
         UnsupportedError for a model that cannot decode, ShapeError for wrong prompts and for
         lengths above max_len.
         """
-
-
-def require_listed(
-    device: str, found: Iterable[DeviceInfo], framework: str, advice: Mapping[str, str]
-) -> None:
-    """Raise FrameworkMissingError, with what to do, unless a device is among those found.
-
-    `framework`: its name and version. `advice`: kind of device -> how a framework gets to see one.
-    """
-    kind, names = device_kind(device).name, [info.name for info in found]
-    if is_host(device) or f"{kind}:{index_of(device)}" in names:
-        return
-    others = any(is_same_kind(device, name) for name in names)
-    raise FrameworkMissingError(
-        f"{framework} has no device {device!r}; it finds {', '.join(names)}; "
-        f"{'choose one of these' if others else advice[kind]}"
-    )
-
-
-def check_declared(
-    found: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
-) -> None:
-    """Raise ShapeError unless the parameters have exactly the declared names and shapes."""
-    for name in sorted(found.keys() | declared.keys()):
-        if found.get(name) != declared.get(name):
-            raise ShapeError(
-                f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
-                f"got {found.get(name, 'none of that name')}; declared: {', '.join(declared)}"
-            )
-
-
-def choose_form(module: Any, form: str, name: str) -> Callable[..., Any]:
-    """The forward function of a mixer's module for `form`.
-
-    Raises UnsupportedError if the module has no such form.
-    """
-    form = resolve_form(module, form)
-    if not hasattr(module, form):
-        raise UnsupportedError(f"{name} has no form {form!r}; use form auto or reference")
-    function: Callable[..., Any] = getattr(module, form)
-    return function
-
-
-def resolve_form(module: Any, form: str) -> str:
-    """The form that is built for `form`: auto means fused if the module has it."""
-    if form == "auto":
-        return "fused" if hasattr(module, "fused") else "reference"
-    return form
-
-
-def require_private_api(path: str, purpose: str) -> Any:
-    """The object at a dotted path, which a framework does not promise to keep.
-
-    Raises UnsupportedError, as `private_api_error` words it, if it is not there.
-    """
-    module, _, name = path.rpartition(".")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError):
-        raise private_api_error(path, purpose) from None
-
-
-def private_api_error(path: str, purpose: str) -> UnsupportedError:
-    """The error for a private API that the installed framework no longer has."""
-    package = path.partition(".")[0]
-    try:
-        installed = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        installed = "(unknown version)"
-    return UnsupportedError(
-        f"{package} {installed} has no {path} as synthbench uses it to {purpose}; "
-        f"synthbench is tested with {tested_versions(package)}; install one of these versions"
-    )
-
-
-def tested_versions(package: str) -> str:
-    """The versions of a framework that synthbench's own package metadata allows."""
-    try:
-        declared = importlib.metadata.requires("synthbench") or []
-    except importlib.metadata.PackageNotFoundError:
-        declared = []
-    for line in declared:
-        requirement = re.match(rf"{package}\s*(?P<range>[<>=!~][^;]*)", line)
-        if requirement:  # the metadata has the bounds in any order
-            bounds = [bound.strip() for bound in requirement["range"].split(",")]
-            return f"{package} " + ", ".join(sorted(bounds, key=lambda bound: bound[0] == "<"))
-    return f"the versions of {package} in its pyproject.toml"
 
 
 BACKENDS: dict[str, str] = {

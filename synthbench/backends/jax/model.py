@@ -13,7 +13,7 @@ import optax
 from flax import nnx
 from jax import Array
 
-from synthbench.backends.base import choose_form, resolve_form
+from synthbench.backends.forms import choose_form, resolve_form
 from synthbench.backends.jax.layers import (
     Cross,
     FeedForward,

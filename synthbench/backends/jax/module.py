@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from synthbench.backends.base import check_declared
+from synthbench.backends.checks import check_declared
 from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter

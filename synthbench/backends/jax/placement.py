@@ -7,7 +7,8 @@ from typing import Any
 
 import jax
 
-from synthbench.backends.base import DeviceInfo, Setting, require_listed
+from synthbench.backends.base import DeviceInfo, Setting
+from synthbench.backends.checks import require_listed
 from synthbench.backends.sharing import device_names
 from synthbench.devices import ACCELERATORS, HOST, device_kind, index_of, is_host
 from synthbench.errors import UnsupportedError

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jax import Array
 
-from synthbench.backends.base import require_private_api
+from synthbench.backends.private_api import require_private_api
 from synthbench.errors import UnsupportedError
 
 WALK = "count FLOPs"

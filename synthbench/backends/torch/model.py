@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from synthbench.backends.base import choose_form, resolve_form
+from synthbench.backends.forms import choose_form, resolve_form
 from synthbench.backends.kernel_choice import LookUp
 from synthbench.backends.torch.layers import (
     Cross,

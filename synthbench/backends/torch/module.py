@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import check_declared
+from synthbench.backends.checks import check_declared
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input

@@ -10,7 +10,8 @@ import contextlib
 
 import torch
 
-from synthbench.backends.base import DeviceInfo, require_listed
+from synthbench.backends.base import DeviceInfo
+from synthbench.backends.checks import require_listed
 from synthbench.devices import HOST, KINDS, device_kind, is_host
 from synthbench.mixers.initializers import usable_cores
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.base import private_api_error, require_private_api
+from synthbench.backends.private_api import private_api_error, require_private_api
 from synthbench.errors import UnsupportedError
 
 CYCLES_PER_SECOND = 2e9  # of a GPU's clock, at most

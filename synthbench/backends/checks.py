@@ -1,0 +1,38 @@
+"""What both back ends check before they build: the device, the declared parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from synthbench.backends.base import DeviceInfo
+from synthbench.devices import device_kind, index_of, is_host, is_same_kind
+from synthbench.errors import FrameworkMissingError, ShapeError
+
+
+def require_listed(
+    device: str, found: Iterable[DeviceInfo], framework: str, advice: Mapping[str, str]
+) -> None:
+    """Raise FrameworkMissingError, with what to do, unless a device is among those found.
+
+    `framework`: its name and version. `advice`: kind of device -> how a framework gets to see one.
+    """
+    kind, names = device_kind(device).name, [info.name for info in found]
+    if is_host(device) or f"{kind}:{index_of(device)}" in names:
+        return
+    others = any(is_same_kind(device, name) for name in names)
+    raise FrameworkMissingError(
+        f"{framework} has no device {device!r}; it finds {', '.join(names)}; "
+        f"{'choose one of these' if others else advice[kind]}"
+    )
+
+
+def check_declared(
+    found: Mapping[str, tuple[int, ...]], declared: Mapping[str, tuple[int, ...]], where: str
+) -> None:
+    """Raise ShapeError unless the parameters have exactly the declared names and shapes."""
+    for name in sorted(found.keys() | declared.keys()):
+        if found.get(name) != declared.get(name):
+            raise ShapeError(
+                f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
+                f"got {found.get(name, 'none of that name')}; declared: {', '.join(declared)}"
+            )
