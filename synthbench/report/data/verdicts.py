@@ -30,6 +30,6 @@ def verdicts_of(grid: Grid, baseline: str, noise: Noise) -> dict[Key, Judgement 
 
 def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
     """The verdicts of comparisons that are judged together, each with the margin of its cell."""
-    margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
+    margins = [noise.margin(key, len(one.independent)) for key, one in compared.items()]
     rule = Rule(looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared)
     return judge(list(compared.values()), margins, rule)
