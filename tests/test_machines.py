@@ -71,7 +71,7 @@ def places(work: Work | None) -> set[tuple[str, int]]:
 # --- intervals --------------------------------------------------------------------------------
 
 ROUND_SPREAD, MACHINE_SPREAD = 0.01, 0.03  # of log ratios: between rounds, between machines
-TABLES, VARIANTS = 300, 8
+TABLES, VARIANTS = 200, 8
 
 
 def table(
@@ -98,7 +98,7 @@ def coverage(tables: list[list[Comparison]]) -> float:
 def wrong_tables(tables: list[list[Comparison]]) -> float:
     """The share of tables with at least one verdict that A/A ratios must not have."""
     wrong = {"faster", "slower"}
-    return float(np.mean([any(j.verdict in wrong for j in judge(each, 1.0)) for each in tables]))
+    return float(np.mean([any(j.verdict in wrong for j in judge(each, 1.03)) for each in tables]))
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -110,7 +110,7 @@ def test_intervals_over_machines_cover_and_those_over_rounds_do_not(
     tables = [table(rng, machines, rounds, shared=shared) for _ in range(TABLES)]
     naive = [as_one_machine(each) for each in tables]
     assert coverage(tables) >= 0.93
-    assert coverage(naive) < 0.80
+    assert coverage(naive) < 0.85
     assert wrong_tables(tables) <= 0.05
     assert wrong_tables(naive) > 0.10
 
