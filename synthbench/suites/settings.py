@@ -253,8 +253,9 @@ class Measure(Section):
     machines: Annotated[int, Field(ge=1, le=1000)] = Field(
         default=1,
         description="Machines of one kind that the rounds of a cell are spread over. Ratios are "
-        "taken within a round, on one machine, and their intervals include how machines differ.",
-        examples=[3],
+        "taken within a round, on one machine, and their intervals include how machines differ. At "
+        "most as many as rounds.",
+        examples=[1],
     )
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None,
