@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy import stats
 
 from synthbench.record import Evaluation, Measurements, Outcome, Record, Training
 from synthbench.report.data.table import Table
@@ -48,22 +51,52 @@ def test_efficiency_is_a_ratio_within_rounds() -> None:
     assert [row[4] for row in found.rows] == pytest.approx([2.25, 3.6, 4.5])
     assert [row[5] for row in found.rows] == pytest.approx([1, 1.6, 2])
     assert [row[6] for row in found.rows] == pytest.approx([1, 0.8, 0.5])
+    assert [row[7:] for row in found.rows] == [
+        (1, 1),
+        (pytest.approx(0.8), pytest.approx(0.8)),
+        (pytest.approx(0.5), pytest.approx(0.5)),
+    ]
     text = markdown(found)
-    assert "efficiency %" in text
+    assert "scaling efficiency (same batch) %" in text
     assert " 80.0 |" in text
+
+
+def test_the_interval_of_an_efficiency_is_that_of_the_rounds() -> None:
+    seconds = (6.0, 6.5, 7.0)
+    rounds = [one for n, time in enumerate(seconds) for one in (
+        trained(1, 10.0, round=n), trained(2, time, round=n))]  # fmt: skip
+    logs = [math.log(10 / time) for time in seconds]
+    half = stats.t.ppf(0.975, 2) * stats.sem(logs)
+    _, *values = table(*rounds).rows[1][5:]
+    assert values == pytest.approx(
+        [math.exp(np.mean(logs) + sign * half) / 2 for sign in (0, -1, 1)]
+    )
+    machines = [r.model_copy(update={"machine": f"m{r.round // 2}"}) for r in rounds]
+    means = [float(np.mean(logs[:2])), logs[2]]
+    half = stats.t.ppf(0.975, 1) * stats.sem(means)
+    _, *values = table(*machines).rows[-1][-4:]
+    assert values == pytest.approx(
+        [math.exp(np.mean(means) + sign * half) / 2 for sign in (0, -1, 1)]
+    )
+    apart = [r.model_copy(update={"machine": f"m{r.cell.devices}"}) for r in rounds]
+    assert table(*apart).rows[1][-4:] == ("no shared round",) * 4
 
 
 def test_only_cells_that_are_equal_in_all_else_are_compared() -> None:
     found = table(trained(1, 10.0, seed=0), trained(2, 5.0, seed=0), trained(2, 5.0, seed=1))
     assert [row[0] for row in found.rows] == ["seed=0", "seed=0", "seed=1"]
-    assert [row[6:] for row in found.rows] == [(1, 1), (2, 1), ("no cell with 1 device",) * 2]
+    assert [row[6:] for row in found.rows] == [
+        (1, 1, 1, 1),
+        (2, 1, "one round", "one round"),
+        ("no cell with 1 device",) * 4,
+    ]
 
 
 @pytest.mark.parametrize(
     ("other", "words"),
     [
-        (trained(2, 5.0, outcome="crashed"), ("crashed", "crashed", "crashed")),
-        (trained(2, None), ("not measured", "no shared round", "no shared round")),
+        (trained(2, 5.0, outcome="crashed"), ("crashed",) * 5),
+        (trained(2, None), ("not measured", *["no shared round"] * 4)),
     ],
 )
 def test_what_is_missing_has_a_reason(other: Record, words: tuple[str, ...]) -> None:

@@ -181,7 +181,7 @@ def test_what_tables_compute_has_a_unit_and_a_better_side() -> None:
         "share": ("share", "1", "neither"),
         "exact_count": ("count", "1", "lower"),
         "relative_error": ("error", "1", "lower"),
-        "scaling_efficiency": ("efficiency %", "%", "higher"),
+        "scaling_efficiency": ("scaling efficiency (same batch) %", "%", "higher"),
         "learned": ("mean", "1", "neither"),
         "learned_difference": ("difference", "1", "neither"),
         "trained_steps": ("steps", "1", "lower"),

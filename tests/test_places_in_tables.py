@@ -89,7 +89,10 @@ def test_what_was_not_measured_is_where_its_shard_is() -> None:
 def test_a_shard_that_two_kinds_measured_says_so() -> None:
     again = [r.model_copy(update={"round": 2}) for r in by("b", *LONG)[::2]]
     found = prepared([*by("a", *SHORT, *LONG), *again], ("a", FAST, 1e9), ("b", SLOW, 1e8)).grid
-    assert found.settings() == [FAST_SETTING, "machine=fast-2-cores and slow-1-cores"]
+    assert found.settings() == [
+        "machine=fast-2-cores and slow-1-cores machines=2",
+        "machine=fast-2-cores machines=1",
+    ]
 
 
 def test_each_cell_is_compared_with_the_ceiling_of_its_machine() -> None:

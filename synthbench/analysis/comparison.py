@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from synthbench.analysis.clusters import cluster_means, summary_error
 from synthbench.analysis.moderated_variance import p_value, prior_variance, t_quantile
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
@@ -24,26 +25,42 @@ class Comparison(NamedTuple):
     `log_ratios`: log(time of the baseline / time of the variant); above 0 the variant is faster.
     `within`: the standard error of one log ratio, estimated from the samples within a round.
     `family`: comparisons of one family are about equally noisy, as those of one framework.
+    `machines`: what measured each round; empty: one machine measured all.
     """
 
     log_ratios: tuple[float, ...]
     within: float
     family: str = ""
+    machines: tuple[str, ...] = ()
+
+    @property
+    def independent(self) -> tuple[float, ...]:
+        """The log ratios of the rounds of one machine; of several, the mean of each."""
+        return cluster_means(self.log_ratios, self.machines)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean log ratio of the rounds, its standard error and degrees of freedom."""
+    """The mean log ratio of the rounds, its standard error and degrees of freedom.
+
+    From several `machines`, the mean of their means.
+    """
 
     log_ratio: float
     error: float
     degrees: float  # of freedom
     rounds: int
+    machines: int = 1
 
     @property
     def ratio(self) -> float:
         """Speed relative to the baseline: the geometric mean of the rounds; above 1 is faster."""
         return math.exp(self.log_ratio)
+
+    @property
+    def independent(self) -> int:
+        """How many independent values it is the mean of: rounds, or machines if several."""
+        return self.machines if self.machines > 1 else self.rounds
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float]:
         """The confidence interval of the ratio; from one round, only the noise within it."""
@@ -61,7 +78,8 @@ class Judgement:
     """An estimate with its verdict.
 
     `p`: the p value, corrected for all comparisons judged together; None from one round. `further`:
-    for an undecided one, how many more rounds would decide it; None if more than MOST_ROUNDS.
+    for an undecided one, how many more rounds would decide it, each on a machine of its own where
+    several machines measured; None if more than MOST_ROUNDS.
     """
 
     estimate: Estimate
@@ -79,12 +97,19 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
     each variance is shrunk towards that of its family, as far as these agree: the moderated t of
     Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
     variance is less than the noise within a round implies. From one round only the latter is known.
+
+    Where several machines measured the rounds, a ratio may differ between machines by more than
+    between rounds: then the estimate is `summary_error`'s, from one mean per machine.
     """
     priors = {family: _prior_of(comparisons, family) for family in {c.family for c in comparisons}}
     found: list[Estimate] = []
     for comparison in comparisons:
-        rounds = len(comparison.log_ratios)
-        mean = float(np.mean(comparison.log_ratios))
+        rounds, means = len(comparison.log_ratios), comparison.independent
+        mean = float(np.mean(means))
+        if len(set(comparison.machines)) > 1:
+            error = summary_error(means, comparison.within, rounds)
+            found.append(Estimate(mean, error, len(means) - 1, rounds, len(means)))
+            continue
         if rounds == 1:
             found.append(Estimate(mean, comparison.within, math.inf, 1))
             continue
@@ -101,7 +126,11 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
 
 def _prior_of(comparisons: Sequence[Comparison], family: str) -> tuple[float, float, int]:
     """The prior variance of a family, its degrees of freedom, and those of all its variances."""
-    several = [c for c in comparisons if c.family == family and len(c.log_ratios) > 1]
+    several = [
+        c
+        for c in comparisons
+        if c.family == family and len(c.log_ratios) > 1 and len(set(c.machines)) < 2
+    ]
     variances = [float(np.var(c.log_ratios, ddof=1)) for c in several]
     degrees = [len(c.log_ratios) - 1 for c in several]
     return *prior_variance(variances, degrees), sum(degrees)
@@ -173,13 +202,14 @@ def further_rounds(found: Estimate, limit: float, alpha: float, alpha_same: floa
 
     A log ratio beyond `limit` is decided once it differs from 0 at level `alpha`; a smaller one,
     once its interval at 1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not
-    enough.
+    enough. Of several machines, each further round is one on a further machine: more rounds on
+    the same ones do not tell how machines differ.
     """
     size = abs(found.log_ratio)
     room, level = (size, alpha) if size > limit else (limit - size, alpha_same)
-    spread = found.error * math.sqrt(found.rounds)
+    spread = found.error * math.sqrt(found.independent)
     for more in range(1, MOST_ROUNDS + 1):
         half = t_quantile(found.degrees + more, 1 - level / 2) * spread
-        if half / math.sqrt(found.rounds + more) < room:
+        if half / math.sqrt(found.independent + more) < room:
             return more
     return None

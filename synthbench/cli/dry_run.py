@@ -17,10 +17,11 @@ SHOWN = ("variant", "framework", "mode", "dtype", "label", "seq_len", "replica",
 
 def dry_run_lines(plan: Plan, estimate: Estimate, width: int) -> Iterator[str]:
     """The lines for a plan, wrapped at a width."""
-    rounds = plan.settings.measure.least_rounds
+    rounds, machines = plan.settings.measure.least_rounds, plan.settings.measure.machines
+    spread = f" spread over {machines} machines" if machines > 1 else ""
     yield (
         f"Suite {plan.suite} on {plan.device}: {_count(len(plan.cells), 'cell')} in "
-        f"{_count(rounds, 'round')}, {_count(len(plan.cells) * rounds, 'measurement')}"
+        f"{_count(rounds, 'round')}{spread}, {_count(len(plan.cells) * rounds, 'measurement')}"
     )
     yield from (line for note in plan.notes for line in _wrapped(f"Note: {note}", width))
     others = [*_differing(plan.cells), *["device"] * (len(plan.devices) > 1)]

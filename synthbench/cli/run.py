@@ -139,6 +139,16 @@ def run(
             show_default=False,
         ),
     ] = None,
+    machines: Annotated[
+        int | None,
+        typer.Option(
+            "--machines",
+            metavar="N",
+            help="Spread the rounds of each cell over N machines of one kind: nodes of a cluster, "
+            "several devices, or slots. Intervals then include how machines differ.",
+            show_default="measure.machines of the suite",
+        ),
+    ] = None,
     ray_address: Annotated[
         str | None,
         typer.Option(
@@ -188,7 +198,9 @@ def run(
         raise NotationError("--allow-changed is about an existing run; add --resume")
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
-    selection = (split_list(variants) or None, split_lengths(seq_len) or None, force, data)
+    selection = (
+        split_list(variants) or None, split_lengths(seq_len) or None, force, data, machines
+    )  # fmt: skip
     where = resolve_device(device, frameworks or FRAMEWORKS)
     if plugin or has_installed_extensions():
         plan = plan_in_child(loaded, where, frameworks, *selection, plugins=plugin)
@@ -231,6 +243,7 @@ def run(
         again += [f"--seq-len={text}" for text in seq_len]
         again += [f"--plugin={module}" for module in plugin]
         again += [f"--data={data}"] * (data is not None)
+        again += [f"--machines={machines}"] * (machines is not None)
         again += ["--force"] * force + ["--allow-changed"] * allow_changed
         again += [f"--executor={executor}"] * (executor != "local")
         again += [f"--slurm={text}" for text in slurm]

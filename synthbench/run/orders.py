@@ -29,13 +29,14 @@ class Order:
     plan: Plan  # its cells are those of the shard
     plugins: tuple[str, ...]
     places: Mapping[tuple[str, int], int]  # (cell id, round) -> the attempt to make
+    part: int = 0  # of the rounds, where these are spread over machines
     code: str = field(default_factory=source_digest)  # of who gives the order
     id: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     @property
     def shard(self) -> Shard:
         """The shard to measure."""
-        return Shard(self.plan.cells)
+        return Shard(self.plan.cells, self.part, self.plan.settings.measure.machines)
 
     def write(self, run_dir: Path) -> None:
         """Store the order, in place of an older one of the same shard."""
@@ -43,6 +44,7 @@ class Order:
             "id": self.id,
             "code": self.code,
             "plugins": list(self.plugins),
+            "part": self.part,
             "places": [[*place, attempt] for place, attempt in self.places.items()],
             "plan": self.plan.dump(),
         }
@@ -59,6 +61,7 @@ def read_order(run_dir: Path, shard: str) -> Order:
             plan=Plan.load(raw["plan"]),
             plugins=tuple(raw["plugins"]),
             places={(cell, number): attempt for cell, number, attempt in raw["places"]},
+            part=raw["part"],
             code=raw["code"],
             id=raw["id"],
         )
@@ -84,7 +87,7 @@ def make_orders(work: Work) -> list[Order]:
         places = _places(shard, pending, work.attempts)
         if places:
             plan = replace(work.plan, cells=shard.cells, skipped=(), notes=())
-            found.append(Order(plan, tuple(work.plugins), places))
+            found.append(Order(plan, tuple(work.plugins), places, shard.part))
     return found
 
 
@@ -113,6 +116,7 @@ def _places(
         (cell.id, number): attempts.get((cell.id, number), 0)
         for cell in shard.cells
         for number in sorted(pending.get(cell.id, ()))
+        if shard.has_round(number)
     }
 
 

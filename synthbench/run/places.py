@@ -10,6 +10,7 @@ from pathlib import Path
 from synthbench.devices import is_host
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import usable_cores
+from synthbench.run.shard import Shard
 from synthbench.suites.plan import Plan
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -36,7 +37,8 @@ def places_of(plan: Plan, slots: int | None) -> list[Place]:
     cannot keep a process to some cores.
     """
     used = {cell.device for cell in plan.cells}
-    devices = [device for device in plan.devices if device in used]
+    # Cells whose rounds are spread over the devices are on none of them in the plan.
+    devices = [device for device in plan.devices if device in used] or list(plan.devices)
     if slots is None:
         parts = split_cores(len(devices)) or [()] * len(devices)
         return [Place(*each) for each in zip(devices, devices, parts, strict=True)]
@@ -56,6 +58,17 @@ def places_of(plan: Plan, slots: int | None) -> list[Place]:
         Place(f"slot {number} of {slots}", plan.device, cores)
         for number, cores in enumerate(parts, start=1)
     ]
+
+
+def require_places(shards: Sequence[Shard], places: Sequence[Place]) -> None:
+    """Raise NotationError where rounds are to be spread over more places than there are."""
+    wanted = len({shard.part for shard in shards})
+    if wanted > len(places):
+        more = "--slots" if is_host(places[0].device) else "--device with several devices"
+        raise NotationError(
+            f"measure.machines: {wanted} spreads rounds over {wanted} machines, and this run has "
+            f"{len(places)}; give {more}, or an executor for a cluster (--executor slurm, ray)"
+        )
 
 
 def note_of(places: Sequence[Place]) -> str:

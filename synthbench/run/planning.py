@@ -10,10 +10,10 @@ from synthbench.devices import device_kind, device_names
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.run.host_client import NO_FRAMEWORK, Host, HostDiedError, error_of
 from synthbench.run.job import Job, Limits
-from synthbench.run.spread import spread_over_devices
+from synthbench.run.spread import on_any_of, spread_over_devices
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
-from synthbench.suites.selection import with_data
+from synthbench.suites.selection import with_data, with_machines
 from synthbench.suites.suite import Suite
 from synthbench.tasks.catalog import check_task, find, with_options
 
@@ -28,19 +28,24 @@ def plan_suite(
     seq_lens: Iterable[int] | None = None,
     force: bool = False,
     data: str | None = None,
+    machines: int | None = None,
     begin: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
     """`make_plan` with the checks of the tasks, on one device or a list of several.
 
     `data` replaces the data source of the tasks that have one: a source's name, or a file's path.
+    `machines` replaces `measure.machines`.
     Raises also for an unknown task or option.
     """
     devices = device_names(device)
     if data is not None:
         suite = with_data(suite, devices[0], _tasks_with_data(suite, devices[0]), data)
+    if machines is not None:
+        suite = with_machines(suite, devices[0], machines)
     plan = make_plan(suite, devices[0], frameworks, variants, seq_lens, force, check_task, begin)
     if len(devices) > 1:
-        plan = spread_over_devices(plan, devices)
+        spread = plan.settings.measure.machines > 1
+        plan = (on_any_of if spread else spread_over_devices)(plan, devices)
     for name in {**dict.fromkeys(plan.settings.axes.task), **plan.settings.tasks}:
         with_options(find(name), plan.settings.tasks.get(name, {}))
     return plan
@@ -65,6 +70,7 @@ def plan_in_child(
     seq_lens: Sequence[int] | None = None,
     force: bool = False,
     data: str | None = None,
+    machines: int | None = None,
     *,
     plugins: Sequence[str],
 ) -> Plan:
@@ -83,6 +89,7 @@ def plan_in_child(
             "seq_lens": seq_lens,
             "force": force,
             "data": data,
+            "machines": machines,
         },
     }
     failed = f"suite {suite.name} cannot be planned with its plug-ins: "

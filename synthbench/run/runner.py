@@ -21,6 +21,7 @@ from synthbench.run.measuring import Summary as Summary
 from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import continue_run, require_own
 from synthbench.run.shard import split_into_shards
+from synthbench.run.spread import note_on_machines
 from synthbench.store import create_run, locked, read_info, require_new, write_info
 from synthbench.suites.plan import Plan
 
@@ -55,7 +56,8 @@ def run_plan(
     else:
         require_new(run_dir)
     summary = Summary(run_dir, plan.device)
-    work = Work(plan, split_into_shards(plan.cells), list(plugins), observer, run_dir=run_dir)
+    shards = split_into_shards(plan.cells, plan.settings.measure.machines)
+    work = Work(plan, shards, list(plugins), observer, run_dir=run_dir)
     for note in plan.notes:
         observer.note(note)
     try:
@@ -119,6 +121,8 @@ def _measure(
     _add_rounds(executor, work, progress)
     if not executor.stores_records:  # else its jobs have done that, each on its own machine
         measure_disturbed_again(executor, work, progress)
+    if note := note_on_machines(work.shards, progress.records):
+        work.observer.note(note)
 
 
 def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:

@@ -28,7 +28,9 @@ def require_same_code(
     for other, job in read_jobs(run_dir).items():
         if job.machine is None or other == name:
             continue
+        machines = order.plan.settings.measure.machines
         found = code_differences(job.machine.environment, environment)
+        found += hardware_differences(job.machine.environment, environment, machines)
         if found:
             there = f"node {node_of(run_dir, other)}"
             raise UnsupportedError(
@@ -49,6 +51,25 @@ def code_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     if before.get("code_sha256") != after.get("code_sha256"):
         found.append(f"commits {_commit(before)} and {_commit(after)} of synthbench")
     return found
+
+
+def hardware_differences(
+    before: Mapping[str, Any], after: Mapping[str, Any], machines: int
+) -> list[str]:
+    """What two machines have different that the rounds of a cell are to be spread over.
+
+    Nothing with `machines` of 1: then what is compared stays on one machine, of whatever kind.
+    """
+    one, other = (_hardware(environment) for environment in (before, after))
+    if machines < 2 or one == other:
+        return []
+    return [f"{one} and {other} (measure.machines needs machines of one kind)"]
+
+
+def _hardware(environment: Mapping[str, Any]) -> str:
+    gpus = sorted({str(gpu.get("name")) for gpu in environment.get("nvidia") or []})
+    cores = len(environment.get("cores") or [])
+    return ", ".join([str(environment.get("cpu") or "unknown"), f"{cores} cores", *gpus])
 
 
 def _commit(environment: Mapping[str, Any]) -> str:

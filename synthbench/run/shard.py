@@ -17,20 +17,44 @@ BY_BASELINE = tuple(name for name in COMPARED if name not in ("framework", "devi
 
 @dataclass(frozen=True)
 class Shard:
-    """Cells that must be measured on the same machine."""
+    """Cells that must be measured on the same machine, in some rounds or in all.
+
+    Where rounds are spread over `parts` machines, the shard has the rounds `part`, `part` +
+    `parts` and so on; another one has the same cells in other rounds.
+    """
 
     cells: tuple[Cell, ...]
+    part: int = 0
+    parts: int = 1
 
     @property
     def name(self) -> str:
         """Derived from what its cells have in common, so the same in each plan; for file names."""
         content = _common(self.cells[0], COMPARED)
+        if self.parts > 1:
+            content += f" part {self.part} of {self.parts}"
         return hashlib.sha256(content.encode()).hexdigest()[:12]
 
+    @property
+    def siblings(self) -> str:
+        """Equal for the shards that have the same cells, in other rounds."""
+        return self.cells[0].id
 
-def split_into_shards(cells: Iterable[Cell]) -> list[Shard]:
-    """The cells in as many shards as possible, so that each comparison stays within one."""
-    return [Shard(group) for group in grouped(cells, COMPARED)]
+    def has_round(self, number: int) -> bool:
+        """Whether its cells are measured here in this round."""
+        return number % self.parts == self.part
+
+
+def split_into_shards(cells: Iterable[Cell], machines: int = 1) -> list[Shard]:
+    """The cells in as many shards as possible, so that each comparison stays within one.
+
+    `machines`: so many shards per group of compared cells, each with its own rounds.
+    """
+    return [
+        Shard(group, part, machines)
+        for group in grouped(cells, COMPARED)
+        for part in range(machines)
+    ]
 
 
 def round_order(cells: Sequence[Cell], seed: int, round_number: int) -> list[Cell]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from synthbench.run.shard import grouped
+from synthbench.devices import device_kind
+from synthbench.record import Record, latest
+from synthbench.run.shard import Shard, grouped
 from synthbench.suites.cell import COMPARED, Cell
 from synthbench.suites.plan import Plan
 
@@ -47,6 +49,17 @@ def spread_over_devices(plan: Plan, devices: Sequence[str]) -> Plan:
     )
 
 
+def on_any_of(plan: Plan, devices: Sequence[str]) -> Plan:
+    """The plan for several devices, with each cell on all of them, in different rounds."""
+    kind = device_kind(devices[0]).name
+    return replace(
+        plan,
+        device=",".join(devices),
+        cells=tuple(cell.changed(device=kind) for cell in plan.cells),
+        skipped=tuple(replace(skip, cell=skip.cell.changed(device=kind)) for skip in plan.skipped),
+    )
+
+
 def deal(groups: Sequence[Iterable[Cell]], places: int) -> list[int]:
     """The place of each group, from 0: about equally many cells in each, long and short ones.
 
@@ -60,6 +73,33 @@ def deal(groups: Sequence[Iterable[Cell]], places: int) -> list[int]:
         found[number] = place
         counts[place] += sizes[number][0]
     return found
+
+
+def deal_shards(shards: Sequence[Shard], places: int) -> list[int]:
+    """The place of each shard: the rounds of the same cells each go to another one."""
+    groups = {shard.siblings: shard.cells for shard in shards}
+    first = dict(zip(groups, deal(list(groups.values()), places), strict=True))
+    return [(first[shard.siblings] + shard.part) % places for shard in shards]
+
+
+def note_on_machines(shards: Sequence[Shard], records: Iterable[Record]) -> str:
+    """A note where rounds were spread over fewer machines than asked for; else empty."""
+    used: dict[str, set[str]] = {}
+    for record in latest(records):
+        if record.machine:
+            used.setdefault(record.id, set()).add(record.machine)
+    groups = {shard.siblings: shard for shard in shards}
+    few = [
+        shard
+        for shard in groups.values()
+        if 0 < len(set[str]().union(*(used.get(c.id, ()) for c in shard.cells))) < shard.parts
+    ]
+    if not few:
+        return ""
+    return (
+        f"the rounds of {len(few)} of {len(groups)} shards were measured on fewer than "
+        f"{few[0].parts} machines; their intervals have the machines that there were"
+    )
 
 
 def _tokens(cells: Iterable[Cell]) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
+from pydantic import ValidationError
+
 from synthbench.devices import device_kind
 from synthbench.errors import NotationError, ShapeError, UnknownNameError
 from synthbench.mixers.notation import canonical
@@ -12,7 +14,7 @@ from synthbench.mixers.validation import shorten_list
 from synthbench.models.spec import LARGEST_SIZE
 from synthbench.suites.cell import Framework
 from synthbench.suites.expansion import expand
-from synthbench.suites.settings import MixerSizes, Settings
+from synthbench.suites.settings import Measure, MixerSizes, Settings
 from synthbench.suites.suite import Suite
 
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
@@ -48,6 +50,26 @@ def with_data(suite: Suite, device: str, tasks: Iterable[str], data: str) -> Sui
     source: Any = {"file": data} if "." in data or "/" in data else data
     replaced = {name: settings.tasks.get(name, {}) | {"data": source} for name in tasks}
     settings = settings.model_copy(update={"tasks": settings.tasks | replaced})
+    return suite.model_copy(update={"devices": suite.devices | {kind: settings}})
+
+
+def with_machines(suite: Suite, device: str, machines: int) -> Suite:
+    """The suite with its rounds spread over so many machines, on one kind of device.
+
+    Raises NotationError for more machines than rounds.
+    """
+    kind = device_kind(device).name
+    settings = suite.settings(kind)
+    content = settings.measure.model_dump() | {"machines": machines}
+    try:
+        measure = Measure.model_validate(content)
+    except ValidationError as error:
+        raise NotationError(
+            f"--machines {machines}: give 1 to {settings.measure.least_rounds}, as each machine "
+            f"measures at least one of the suite's {settings.measure.least_rounds} rounds "
+            f"(measure.rounds in {suite.source})"
+        ) from error
+    settings = settings.model_copy(update={"measure": measure})
     return suite.model_copy(update={"devices": suite.devices | {kind: settings}})
 
 

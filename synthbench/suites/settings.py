@@ -250,6 +250,13 @@ class Measure(Section):
         "below.",
         examples=[3],
     )
+    machines: Annotated[int, Field(ge=1, le=1000)] = Field(
+        default=1,
+        description="Machines of one kind that the rounds of a cell are spread over. Ratios are "
+        "taken within a round, on one machine, and their intervals include how machines differ. At "
+        "most as many as rounds.",
+        examples=[1],
+    )
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None,
         description="Minutes after which no further round of what is undecided begins; null: no "
@@ -324,6 +331,16 @@ class Measure(Section):
         description="Draws start values, batches and the order of the cells.",
         examples=[1],
     )
+
+    @model_validator(mode="after")
+    def _a_round_per_machine(self) -> Measure:
+        if self.machines > self.least_rounds:
+            raise PydanticCustomError(
+                "machines",
+                "at most {rounds} machines, one per round; give more rounds, or fewer machines",
+                {"rounds": self.least_rounds},
+            )
+        return self
 
     @property
     def has_twins(self) -> bool:

@@ -53,7 +53,7 @@ def context_of(run: Run, grid: Grid) -> Context:
     cells = list({record.id: record.cell for record in run.records}.values())
     model = _model(cells, _built(run.records))
     setting = _setting(grid)
-    lines = [model, *setting, _machine(run.info), _software(run.info)]
+    lines = [model, *setting, _machine(run.info, grid), _software(run.info)]
     rounds = len({record.round for record in run.records})
     times = len(run.info.resumed)
     sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
@@ -147,7 +147,7 @@ def _setting(grid: Grid) -> list[str]:
     return [f"Rows also differ in {', '.join(fields)}: compare within one setting."] * bool(fields)
 
 
-def _machine(info: RunInfo) -> str:
+def _machine(info: RunInfo, grid: Grid) -> str:
     environment = info.environment
     cores = environment.get("cores") or []
     memory = environment.get("memory_bytes")
@@ -156,7 +156,11 @@ def _machine(info: RunInfo) -> str:
         parts.append(f"{memory / 1e9:.1f} GB of memory")
     first = f"Device {info.device}: {', '.join([*parts, *gpus(info)])}."
     names = [str(m.environment.get("place") or m.id) for m in info.machines]
-    return first if len(names) < 2 else f"{first} Measured in {len(names)}: {', '.join(names)}."
+    if len(names) < 2:
+        return first
+    counts = grid.machine_counts
+    of_row = f" Every row is from {max(counts)} of them." if len(counts) == 1 != max(counts) else ""
+    return f"{first} Measured in {len(names)}: {', '.join(names)}.{of_row}"
 
 
 def gpus(info: RunInfo) -> list[str]:

@@ -30,7 +30,8 @@ NO_CELL = "no cell"  # the run has no such cell
 TWIN = "(A/A twin)"  # after the name of the baseline, in rows of its twin
 
 MACHINE = "machine"  # in place of a field: the kind of machine that measured, if there are several
-PLACES = ("device", MACHINE)  # a run measures each cell in one place only
+MACHINES = "machines"  # in place of a field: how many machines measured, if that differs
+PLACES = ("device", MACHINE, MACHINES)  # a run measures each cell in one place only
 
 NORMAL_95 = 1.959964  # half the width of a 95% confidence interval, in standard errors
 
@@ -49,11 +50,12 @@ class Key(NamedTuple):
 
 
 class _Costs(NamedTuple):
-    """The costs of a cell in one round; NaN if not measured."""
+    """The costs of a cell in one round, NaN if not measured, and the machine that measured it."""
 
     seconds: float
     error: float  # standard error of log(seconds), from the samples of this round
     peak_bytes: float
+    machine: str
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class Grid:
     def setting_fields(self) -> list[str]:
         """Fields, other than those in `Key`, in which cells differ."""
         several = [MACHINE] if len({*self._kind_of_shard.values()}) > 1 else []
+        several += [MACHINES] if len(self.machine_counts) > 1 else []
         return differing_fields(self._cells.values()) + several
 
     def key(self, cell: Cell) -> Key:
@@ -102,18 +105,37 @@ class Grid:
         return Key(setting, cell.variant, cell.framework, cell.mode, cell.seq_len, cell.replica)
 
     def _setting(self, cell: Cell, fields: Sequence[str]) -> str:
-        machine = self._kind_of_shard.get(_shard(cell), "unknown") if MACHINE in fields else ""
-        return setting_of(cell, fields, {MACHINE: machine})
+        others = {}
+        if MACHINE in fields:
+            others[MACHINE] = self._kind_of_shard.get(_shard(cell), "unknown")
+        if MACHINES in fields:
+            others[MACHINES] = str(len(self._machines_of_shard.get(_shard(cell), ())) or "unknown")
+        return setting_of(cell, fields, others)
+
+    @property
+    def machine_counts(self) -> set[int]:
+        """How many machines have measured the rounds of a shard, of all shards."""
+        return {len(machines) for machines in self._machines_of_shard.values()}
+
+    @cached_property
+    def _machines_of_shard(self) -> dict[tuple[Any, ...], set[str]]:
+        """The machines that measured each shard."""
+        found: dict[tuple[Any, ...], set[str]] = {}
+        shards: dict[str, tuple[Any, ...]] = {}
+        for record in latest(self.records):
+            if record.machine:
+                shard = shards.get(record.id) or shards.setdefault(record.id, _shard(record.cell))
+                found.setdefault(shard, set()).add(record.machine)
+        return found
 
     @cached_property
     def _kind_of_shard(self) -> dict[tuple[Any, ...], str]:
         """The kinds of machines that measured each shard; empty unless there are several kinds."""
-        found: dict[tuple[Any, ...], set[str]] = {}
-        if self.kinds:
-            for record in latest(self.records):
-                if record.machine in self.kinds:
-                    found.setdefault(_shard(record.cell), set()).add(self.kinds[record.machine])
-        return {shard: " and ".join(sorted(kinds)) for shard, kinds in found.items()}
+        found = {
+            shard: {self.kinds[machine] for machine in machines if machine in self.kinds}
+            for shard, machines in self._machines_of_shard.items()
+        }
+        return {shard: " and ".join(sorted(kinds)) for shard, kinds in found.items() if kinds}
 
     def machine(self, key: Key) -> str:
         """The machine that measured a cell last; empty if that is not known."""
@@ -197,14 +219,16 @@ class Grid:
 
     @cached_property
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
-        """Cell id -> round -> the costs of a step."""
+        """Cell id -> round -> the costs of a step, and where they were measured."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
         names = ("median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        machines = {(r.id, r.round): r.machine for r in latest(self.records)}
         for row in self._rows[0]:
             costs = (row[name] for name in names)
             median, low, high, peak = (math.nan if c is None else float(c) for c in costs)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            found[row["id"]][row["round"]] = _Costs(median, error, peak)
+            where = machines.get((row["id"], row["round"]), "")
+            found[row["id"]][row["round"]] = _Costs(median, error, peak, where)
         return found
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
@@ -259,7 +283,7 @@ class Grid:
     def compare(
         self, key: Key, baseline: Key, baseline_name: str, name: str = "", cost: Cost = "seconds"
     ) -> Comparison | str:
-        """`key` compared with `baseline` in each round that measured both.
+        """`key` compared with `baseline` in each round that measured both on one machine.
 
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
@@ -272,22 +296,24 @@ class Grid:
             (measured[number], base[number])
             for number in sorted(measured.keys() & base.keys())
             if getattr(measured[number], cost) > 0 and getattr(base[number], cost) > 0
+            if measured[number].machine == base[number].machine
         ]
         if not pairs:
             return "no shared round"
         ratios = tuple(math.log(getattr(b, cost) / getattr(a, cost)) for a, b in pairs)
         squares = [a.error**2 + b.error**2 for a, b in pairs]
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        return Comparison(ratios, within, family=key.framework)
+        machines = tuple(own.machine for own, _ in pairs)
+        return Comparison(ratios, within, family=key.framework, machines=machines)
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
 
-        The geometric mean of the ratios within each round that measured both; or the text that
-        `compare` gives.
+        The geometric mean of the ratios within each round that measured both, or of their means
+        on each machine; or the text that `compare` gives.
         """
         found = self.compare(key, baseline, baseline_name, name)
-        return found if isinstance(found, str) else math.exp(np.mean(found.log_ratios))
+        return found if isinstance(found, str) else math.exp(np.mean(found.independent))
 
     def twins(self) -> list[Key]:
         """The A/A twins of the run."""

@@ -26,7 +26,9 @@ RECORD_FIELDS = ("id", "round", "outcome", "reason")  # columns of the frame tha
 # Not in records: a table computes these, or they print a number like a length or a batch size.
 DERIVED: dict[str, Metric] = {
     "utilisation": Metric("util %", "%", "higher", percent, scale=100),
-    "scaling_efficiency": Metric("efficiency %", "%", "higher", percent, scale=100),
+    "scaling_efficiency": Metric(
+        "scaling efficiency (same batch) %", "%", "higher", percent, scale=100
+    ),
     "break_even_steps": Metric("break-even", "steps", "lower", full_integer),
     "ratio": Metric("ratio", "1", "higher", significant),
     "exponent": Metric("exponent", "1", "neither", two_decimals),

@@ -21,13 +21,14 @@ TOO_NOISY = 2.0  # of a noise floor, as a ratio above 1: twice as fast is then n
 class Noise:
     """What two measurements of the same thing differ by, in each group of cells.
 
-    `floors`: of the baseline against its A/A twin, by `group_of`. `usual`: of a framework's groups
-    without a twin. `declared`: the suite's margin, like 0.03; `resolution`: like 0.05. `looks`: how
-    often the run may have asked for verdicts.
+    `floors`: of the baseline against its A/A twin, by `group_of`, per round, or per machine where
+    several measured the rounds. `rounds`: how many of these each group's twin has. `usual`: of a
+    framework's groups without a twin. `declared`: the suite's margin, like 0.03; `resolution`:
+    like 0.05. `looks`: how often the run may have asked for verdicts.
     """
 
     floors: Mapping[Hashable, NoiseFloor] = field(default_factory=dict)
-    rounds: Mapping[Hashable, int] = field(default_factory=dict)  # of each group's twin
+    rounds: Mapping[Hashable, int] = field(default_factory=dict)
     usual: Mapping[str, NoiseFloor] = field(default_factory=dict)
     declared: float = 0.0
     resolution: float = 0.0
@@ -38,7 +39,10 @@ class Noise:
         return self.floors.get(group_of(key)) or self.usual.get(key.framework)
 
     def margin(self, key: Key, rounds: int) -> float:
-        """The larger of declared margin and noise floor over so many rounds, as a ratio above 1."""
+        """The larger of declared margin and noise floor, as a ratio above 1.
+
+        `rounds`: of the cell, or machines where several measured the rounds.
+        """
         floor = self.floor(key)
         return max(1 + self.declared, floor.ratio(rounds) if floor else 1.0)
 
@@ -87,7 +91,7 @@ def noise_of(grid: Grid, info: RunInfo, cost: Cost = "seconds") -> Noise:
     for twin in grid.twins():
         found = grid.compare(twin, twin._replace(replica=0), twin.variant, cost=cost)
         if not isinstance(found, str):
-            twins.setdefault(twin.framework, {})[group_of(twin)] = found.log_ratios
+            twins.setdefault(twin.framework, {})[group_of(twin)] = found.independent
     floors: dict[Hashable, NoiseFloor] = {}
     rounds: dict[Hashable, int] = {}
     usual: dict[str, NoiseFloor] = {}

@@ -34,7 +34,7 @@ def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgemen
 
     Where there is too much noise for any verdict, all are undecided.
     """
-    margins = [noise.margin(key, len(one.log_ratios)) for key, one in compared.items()]
+    margins = [noise.margin(key, len(one.independent)) for key, one in compared.items()]
     rule = Rule(looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared)
     judged = judge(list(compared.values()), margins, rule)
     return [

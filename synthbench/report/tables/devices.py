@@ -5,16 +5,26 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from statistics import fmean, median
+from statistics import median
+from typing import NamedTuple
 
+from synthbench.analysis.comparison import Comparison, Estimate, estimate
 from synthbench.record import Record, latest
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
-from synthbench.report.data.table import Column, Table, Value, metric_column
+from synthbench.report.data.table import Column, Table, metric_column
 from synthbench.report.tables.layout import Row
 from synthbench.suites.cell import Cell
 
-Rates = Mapping[int, float]  # round -> steps per second
+
+class Rate(NamedTuple):
+    """Steps per second, and the machine that measured them."""
+
+    steps: float
+    machine: str
+
+
+Rates = Mapping[int, Rate]  # by round
 
 
 def devices(grid: Grid, context: Context) -> Table | None:
@@ -36,6 +46,8 @@ def devices(grid: Grid, context: Context) -> Table | None:
         metric_column("steps_per_second"),
         Column("speed vs 1 device", "ratio"),
         metric_column("scaling_efficiency"),
+        Column("low", "scaling_efficiency"),
+        Column("high", "scaling_efficiency"),
     ]
     rates = {cell_id: rates_of(records, cell_id) for cell_id in cells}
     order = {variant: place for place, variant in enumerate(grid.variant_order)}
@@ -46,22 +58,28 @@ def devices(grid: Grid, context: Context) -> Table | None:
         text = setting_of(cell, fields)
         return text, cell.framework != "torch", order.get(cell.variant, len(order)), cell.seq_len
 
-    rows: list[Row] = []
-    for group in sorted(groups, key=place):
-        one = group[0] if cells[group[0]].devices == 1 else None
+    groups = sorted(groups, key=place)
+    found: dict[str, Comparison | str] = {}
+    for group in groups:
+        one = rates[group[0]] if cells[group[0]].devices == 1 else None
         for cell_id in group:
-            cell = cells[cell_id]
-            keys: Row = (cell.framework, cell.variant, cell.seq_len, cell.devices)
-            setting: Row = (setting_of(cell, fields),) * bool(fields)
-            missing = grid.missing(grid.key(cell))
-            own = missing or (median(rates[cell_id].values()) if rates[cell_id] else NOT_MEASURED)
-            ratio = missing or speed_ratio(rates[cell_id], rates[one] if one else None)
-            efficiency = ratio if isinstance(ratio, str) else ratio / cell.devices
-            rows.append((*setting, *keys, own, ratio, efficiency))
+            missing = grid.missing(grid.key(cells[cell_id]))
+            found[cell_id] = missing or compared(rates[cell_id], one, cells[cell_id].framework)
+    rows: list[Row] = []
+    estimates = _estimates(found, cells)
+    for cell_id in (cell_id for group in groups for cell_id in group):
+        cell = cells[cell_id]
+        keys: Row = (cell.framework, cell.variant, cell.seq_len, cell.devices)
+        setting: Row = (setting_of(cell, fields),) * bool(fields)
+        steps = [rate.steps for rate in rates[cell_id].values()]
+        own = grid.missing(grid.key(cell)) or (median(steps) if steps else NOT_MEASURED)
+        rows.append((*setting, *keys, own, *_values(estimates[cell_id], cell.devices)))
     note = (
         "steps/s: train steps of the whole batch, without evaluations, by the clock of the "
-        "training; the time to divide and distribute batches counts. efficiency: steps/s over "
-        "those of as many single devices, 100 at best; ratios are taken within a round."
+        "training; the time to divide and distribute batches counts. scaling efficiency (same "
+        "batch): steps/s over those of as many single devices, 100 at best, with its 95% "
+        "confidence interval; the batch of a step stays the same, so each device gets a smaller "
+        "part of it (strong scaling). Ratios are taken within a round."
     )
     title = "Trainings on several devices"
     return Table("devices", title, note, context.shared, tuple(columns), rows)
@@ -86,15 +104,54 @@ def rates_of(records: list[Record], cell_id: str) -> Rates:
         if record.id == cell_id and training is not None and training.evaluations:
             last = training.evaluations[-1]
             if last.seconds > 0:
-                found[record.round] = last.step / last.seconds
+                found[record.round] = Rate(last.step / last.seconds, record.machine)
     return found
 
 
-def speed_ratio(own: Rates, one: Rates | None) -> Value:
-    """How many times as many steps per second as one device makes; or why that is not known."""
+def compared(own: Rates, one: Rates | None, family: str) -> Comparison | str:
+    """The steps per second with those of one device, in each round; or why that is not known."""
     if one is None:
         return "no cell with 1 device"
-    shared = own.keys() & one.keys()
+    shared = [
+        number
+        for number in sorted(own.keys() & one.keys())
+        if own[number].machine == one[number].machine
+    ]
     if not shared:
         return "no shared round"
-    return math.exp(fmean(math.log(own[number] / one[number]) for number in shared))
+    ratios = tuple(math.log(own[number].steps / one[number].steps) for number in shared)
+    machines = tuple(own[number].machine for number in shared)
+    return Comparison(ratios, 0.0, family, machines)
+
+
+def _estimates(
+    found: Mapping[str, Comparison | str], cells: Mapping[str, Cell]
+) -> dict[str, Estimate | str]:
+    """The ratios of all cells, those of several devices estimated together."""
+    several = {
+        cell_id: one
+        for cell_id, one in found.items()
+        if isinstance(one, Comparison) and cells[cell_id].devices > 1
+    }
+    single = {
+        cell_id: Estimate(0.0, 0.0, math.inf, len(one.log_ratios))
+        for cell_id, one in found.items()
+        if isinstance(one, Comparison) and cells[cell_id].devices == 1
+    }
+    words = {cell_id: one for cell_id, one in found.items() if isinstance(one, str)}
+    return {
+        **words,
+        **single,
+        **dict(zip(several, estimate(list(several.values())), strict=True)),
+    }
+
+
+def _values(found: Estimate | str, devices: int) -> Row:
+    """The ratio to one device, and the efficiency with its interval."""
+    if isinstance(found, str):
+        return (found,) * 4
+    if devices == 1:
+        return (1, 1, 1, 1)
+    low, high = (end / devices for end in found.interval())
+    ends: Row = ("one round",) * 2 if found.rounds == 1 else (low, high)
+    return (found.ratio, found.ratio / devices, *ends)

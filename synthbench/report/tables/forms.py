@@ -100,4 +100,4 @@ def _entry(judgement: Judgement) -> list[Value]:
 
 def _memory_ratio(grid: Grid, reference: Key, fused: Key) -> Value:
     found = grid.compare(fused, reference, "reference", "fused", cost="peak_bytes")
-    return found if isinstance(found, str) else math.exp(np.mean(found.log_ratios))
+    return found if isinstance(found, str) else math.exp(np.mean(found.independent))

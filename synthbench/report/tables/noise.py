@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from synthbench.report.data.context import Context
-from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import Row, key_columns, key_values
@@ -13,23 +13,27 @@ from synthbench.report.tables.layout import Row, key_columns, key_values
 
 def noise(grid: Grid, context: Context) -> Table | None:
     """One row per framework, mode and length; None without A/A twins."""
-    twins = [key for key in grid.twins() if not isinstance(_log_ratios(grid, key), str)]
-    if not twins:
+    compared = {
+        key: found
+        for key in grid.twins()
+        if not isinstance(found := grid.compare(key, key._replace(replica=0), key.variant), str)
+    }
+    if not compared:
         return None
     columns = key_columns(grid, "framework", "mode")
     columns += [Column("length", "exact_count", is_key=True), Column("rounds", "exact_count")]
     columns += [Column("A/A ratio", "ratio"), Column("noise floor", "ratio")]
     columns += [Column("margin", "ratio")]
     rows: list[Row] = []
-    for key in twins:
-        values, floor = _log_ratios(grid, key), context.noise.floor(key)
-        assert not isinstance(values, str) and floor is not None
-        rounds = len(values)
+    for key, found in compared.items():
+        values, floor = found.independent, context.noise.floor(key)
+        assert floor is not None
+        number = len(values)  # of rounds, or of machines
         rows.append(
             (
-                *key_values(grid, key.setting, key.framework, key.mode, key.seq_len), rounds,
-                math.exp(sum(values) / rounds), floor.ratio(rounds),
-                context.noise.margin(key, rounds),
+                *key_values(grid, key.setting, key.framework, key.mode, key.seq_len),
+                len(found.log_ratios), math.exp(sum(values) / number), floor.ratio(number),
+                context.noise.margin(key, number),
             )
         )  # fmt: skip
     note = (
@@ -41,8 +45,3 @@ def noise(grid: Grid, context: Context) -> Table | None:
     )
     title = "Noise: the baseline against itself"
     return Table("noise", title, note, context.shared, tuple(columns), rows)
-
-
-def _log_ratios(grid: Grid, twin: Key) -> tuple[float, ...] | str:
-    found = grid.compare(twin, twin._replace(replica=0), twin.variant)
-    return found if isinstance(found, str) else found.log_ratios

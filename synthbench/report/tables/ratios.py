@@ -86,6 +86,12 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
             f"Rounds were added until there was a verdict. Each of {noise.looks} looks has its "
             "part of the 5%, so that this makes no false verdict more likely."
         )
+    if any(one.estimate.machines > 1 for one in judged):
+        parts.append(
+            "Several machines measured the rounds: each ratio is taken within a round, on one "
+            "machine; the mean of each machine counts once, so the interval has the machine as a "
+            "source of variance. `(+n)`: about n more rounds, each on a further machine."
+        )
     if several < len(judged):
         parts.append(
             "`one round`: the interval comes only from the samples within that round. It does not "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from pathlib import Path
 from typing import ClassVar
 
@@ -35,22 +34,25 @@ class Work:
     def pending(self) -> list[tuple[int, Cell]]:
         """Round and cell of everything that is not done, in the order to measure it in."""
         measure = self.plan.settings.measure
-        cells = list(chain.from_iterable(shard.cells for shard in self.shards))
-        every = frozenset(cell.id for cell in cells)
+        every = frozenset(cell.id for shard in self.shards for cell in shard.cells)
         rounds = self.rounds or dict.fromkeys(range(measure.least_rounds), every)
         return [
             (number, cell)
             for number, ids in rounds.items()
-            for cell in round_order(cells, measure.seed, number)
+            for cell in round_order(self._cells_of(number), measure.seed, number)
             if cell.id in ids and (cell.id, number) not in self.done
         ]
+
+    def _cells_of(self, number: int) -> list[Cell]:
+        return [cell for shard in self.shards if shard.has_round(number) for cell in shard.cells]
 
 
 class Executor:
     """Runs the cells of shards somewhere; subclass it to add an executor.
 
-    All cells of one shard must be measured on the same machine, in each of the plan's rounds, and
-    no two cells at the same time on one device.
+    All cells of one shard must be measured on the same machine, in each of the shard's rounds, and
+    no two cells at the same time on one device. Shards with the same cells (`Shard.siblings`) have
+    other rounds each, and belong on different machines of one kind.
     """
 
     name: ClassVar[str]

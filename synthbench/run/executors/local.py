@@ -10,7 +10,7 @@ from synthbench.record import Machine, Record
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.executors.several_places import SeveralPlaces
-from synthbench.run.places import note_of, places_of
+from synthbench.run.places import note_of, places_of, require_places
 
 
 class LocalExecutor(Executor):
@@ -30,6 +30,7 @@ class LocalExecutor(Executor):
 
     def start(self, work: Work) -> Mapping[str, str]:
         places = places_of(work.plan, self.slots)
+        require_places(work.shards, places)
         if len(places) > 1 or self.slots is not None:
             if note := note_of(places):
                 work.observer.note(note)

@@ -78,6 +78,11 @@ class OnePlace(Executor):
                 if made.is_own:
                     store_choices(cache, made.choices)
 
+    def kind_of(self, device: str) -> str:
+        """What the frameworks say that a device is; empty if none has seen it."""
+        seen = {} if self.runner is None else self.runner.devices
+        return ", ".join(sorted({names[device] for names in seen.values() if device in names}))
+
     def missing(self) -> Mapping[str, str]:
         return {} if self.runner is None else self.runner.missing
 

@@ -22,7 +22,7 @@ from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.ray_place import RayPlace
 from synthbench.run.outcome import shortened
 from synthbench.run.progress import Silent
-from synthbench.run.same_code import code_differences
+from synthbench.run.same_code import code_differences, hardware_differences
 from synthbench.run.shard import Shard
 
 RESOURCE = "synthbench"  # of a node: how many cells it may measure at the same time
@@ -63,17 +63,24 @@ class Todo:
     shards: list[Shard]
     records: dict[str, dict[int, Record]]  # cell id -> round
     losses: dict[int, int] = field(default_factory=dict)  # id() of a shard -> places that it lost
+    taken: dict[tuple[str, int], str] = field(default_factory=dict)
+    """Siblings and part of a shard -> the machine that has taken it last."""
 
     def add(self, record: Record) -> None:
         """Take note of a record, in place of an older one."""
         self.records.setdefault(record.id, {})[record.round] = record
 
     def take(self, machine: str, machines: set[str]) -> Shard | None:
-        """A shard for a machine: one that it has begun, or one that no other of these has."""
+        """A shard for a machine: one that it has begun, or one that no other of these has.
+
+        Where there are enough machines, none begins two shards with the same cells.
+        """
         for shard in self.shards:
             begun = {record.machine for record in self._known(shard)} & machines
-            if not begun or machine in begun:
+            others = self._other_parts(shard) if len(machines) >= shard.parts else set()
+            if machine in begun or not (begun or machine in others):
                 self.shards.remove(shard)
+                self.taken[shard.siblings, shard.part] = machine
                 return shard
         return None
 
@@ -106,7 +113,18 @@ class Todo:
         )
 
     def _known(self, shard: Shard) -> list[Record]:
+        return [record for record in self._of_cells(shard) if shard.has_round(record.round)]
+
+    def _of_cells(self, shard: Shard) -> list[Record]:
         return [r for cell in shard.cells for r in self.records.get(cell.id, {}).values()]
+
+    def _other_parts(self, shard: Shard) -> set[str]:
+        """The machines that have the other rounds of a shard's cells."""
+        if shard.parts == 1:
+            return set()
+        parts = set(range(shard.parts)) - {shard.part}
+        found = {r.machine for r in self._of_cells(shard) if not shard.has_round(r.round)}
+        return found | {self.taken.get((shard.siblings, part), "") for part in parts}
 
 
 class RayExecutor(Executor):
@@ -126,6 +144,7 @@ class RayExecutor(Executor):
         self.places: list[_Place] = []
         self.reference: tuple[str, dict[str, Any]] | None = None  # a node, and its environment
         self.lacking: dict[str, str] = {}
+        self.machines = 1  # that the rounds of a cell are spread over
         self.overheads: list[float] = []  # seconds of each shard beside its cells
 
     def start(self, work: Work) -> Mapping[str, str]:
@@ -140,6 +159,7 @@ class RayExecutor(Executor):
                 f"--ray-address {self.address}: start the run on a machine of the cluster, and "
                 f"leave the address out; {CLIENT} addresses cannot stream records"
             )
+        self.machines = work.plan.settings.measure.machines
         self._connect()
         if not self._offered():
             raise UnsupportedError(
@@ -161,8 +181,7 @@ class RayExecutor(Executor):
         return self.lacking
 
     def measure(self, work: Work) -> Iterator[Machine | Record]:
-        pending = {cell.id for _, cell in work.pending()}
-        shards = [s for s in work.shards if any(cell.id in pending for cell in s.cells)]
+        shards = [shard for shard in work.shards if replace(work, shards=[shard]).pending()]
         todo = Todo(work, shards, {})
         for record in latest(work.earlier):
             todo.add(record)
@@ -247,7 +266,10 @@ class RayExecutor(Executor):
         here = environment | {"code_sha256": source_digest(), "git": git_state()}
         before = self.reference or (node, environment)
         for other, facts in (("the machine of the run", here), before):
-            if found := code_differences(facts, environment):
+            found = code_differences(facts, environment)
+            if facts is not here:
+                found += hardware_differences(facts, environment, self.machines)
+            if found:
                 raise UnsupportedError(
                     f"{other} and {node} differ: {'; '.join(found)}; a run needs the same versions "
                     "everywhere: make both equal, or take one out of the cluster"

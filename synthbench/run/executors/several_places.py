@@ -9,13 +9,15 @@ from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, cast
 
+from synthbench.errors import UnsupportedError
 from synthbench.record import Machine, Record
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.places import Place
 from synthbench.run.progress import Observer
+from synthbench.run.relocation import Relocation
 from synthbench.run.shard import Shard
-from synthbench.run.spread import deal
+from synthbench.run.spread import deal_shards
 
 Found = tuple[Machine | Record, threading.Event]  # the event: it is stored, go on
 
@@ -34,28 +36,30 @@ class SeveralPlaces(Executor):
         self.threads = [
             ThreadPoolExecutor(1, place.name, initializer=place.enter) for place in places
         ]
-        self.place_of: dict[str, int] = {}  # cell id -> number of its place
+        self.place_of: dict[tuple[str, int], int] = {}  # siblings, part of a shard -> its place
         self.stopping = threading.Event()
 
     def start(self, work: Work) -> Mapping[str, str]:
         devices = [place.device for place in self.places]
-        if len(set(devices)) == 1:
-            numbers = deal([shard.cells for shard in work.shards], len(self.places))
+        spread = any(shard.parts > 1 for shard in work.shards)
+        if spread or len(set(devices)) == 1:
+            numbers = deal_shards(work.shards, len(self.places))
         else:
             numbers = [devices.index(shard.cells[0].device) for shard in work.shards]
         self.place_of = {
-            cell.id: number
+            (shard.siblings, shard.part): number
             for shard, number in zip(work.shards, numbers, strict=True)
-            for cell in shard.cells
         }
         started = [
-            thread.submit(executor.start, part)
+            thread.submit(executor.start, part.work)
             for thread, executor, part in zip(
                 self.threads, self.executors, self._parts(work), strict=True
             )
         ]
         for each in started:
             each.result()
+        if spread:
+            self._require_one_kind()
         return self.missing()
 
     def measure(self, work: Work) -> Iterator[Machine | Record]:
@@ -64,7 +68,7 @@ class SeveralPlaces(Executor):
         for thread, executor, part in zip(
             self.threads, self.executors, self._parts(work), strict=True
         ):
-            if part.pending():
+            if part.work.pending():
                 thread.submit(self._measure, executor, part, found).add_done_callback(found.put)
                 left += 1
         while left:
@@ -87,34 +91,38 @@ class SeveralPlaces(Executor):
             thread.shutdown(cancel_futures=True)
             executor.stop()
 
-    def _parts(self, work: Work) -> list[Work]:
+    def _require_one_kind(self) -> None:
+        """Raise UnsupportedError where rounds would be spread over devices of different types."""
+        kinds = {
+            place.name: kind
+            for place, executor in zip(self.places, self.executors, strict=True)
+            if (kind := executor.kind_of(place.device))
+        }
+        if len(set(kinds.values())) > 1:
+            found = "; ".join(f"{name} is {kind}" for name, kind in kinds.items())
+            raise UnsupportedError(
+                f"rounds can be spread over devices of one type only: {found}; name devices of "
+                "one type with --device"
+            )
+
+    def _parts(self, work: Work) -> list[Relocation]:
         """The part of the work of each place."""
         observer = cast(Observer, _InTurn(work.observer, self.stopping))
         shards: list[list[Shard]] = [[] for _ in self.places]
         for shard in work.shards:
-            shards[self.place_of[shard.cells[0].id]].append(shard)
+            shards[self.place_of[shard.siblings, shard.part]].append(shard)
         return [
-            replace(
-                work,
-                plan=replace(
-                    work.plan,
-                    device=place.device,
-                    cells=tuple(cell for shard in own for cell in shard.cells),
-                ),
-                shards=own,
-                observer=observer,
-                done=set(work.done),
-                attempts=dict(work.attempts),
-            )
+            Relocation(replace(work, observer=observer), own, place.device)
             for place, own in zip(self.places, shards, strict=True)
         ]
 
-    def _measure(self, executor: OnePlace, work: Work, found: SimpleQueue[Any]) -> None:
-        for each in executor.measure(work):
+    def _measure(self, executor: OnePlace, part: Relocation, found: SimpleQueue[Any]) -> None:
+        for each in executor.measure(part.work):
             if self.stopping.is_set():
                 return
             stored = threading.Event()
-            found.put((each, stored))
+            planned = part.as_planned(each) if isinstance(each, Record) else each
+            found.put((planned, stored))
             while not stored.wait(1.0):
                 if self.stopping.is_set():
                     return

@@ -85,7 +85,7 @@ def _evidence(
             differences=differ,
         )  # fmt: skip
     low, high = judged.estimate.interval()
-    margin = prepared.context.noise.margin(_keys(prepared, pair)[0], judged.estimate.rounds)
+    margin = prepared.context.noise.margin(_keys(prepared, pair)[0], judged.estimate.independent)
     answer = _answer(question, judged, (low, high), margin)
     remark = judged.verdict if answer == "undecided" else ""
     return Evidence(
