@@ -16,7 +16,7 @@ import gc
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from fnmatch import fnmatch
@@ -55,7 +55,7 @@ class Run:
 
     path: Path
     info: RunInfo
-    records: list[Record]
+    records: Sequence[Record]
     damaged: list[Damage]
 
 

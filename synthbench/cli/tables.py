@@ -168,10 +168,10 @@ def _check(runs: list[Path], results: Path | None) -> None:
 
 
 def _make(folder: Path, shown: Shown, format: Format | None) -> None:
+    from synthbench.report.data.columns import read_for_tables
     from synthbench.report.text.files import write_tables
-    from synthbench.store import read_run
 
-    measured = read_run(folder)
+    measured = read_for_tables(folder)
     for damage in measured.damaged:
         complain(f"{folder}: {damage}; skipped")
     if format is None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from synthbench.errors import ResultsError
+from synthbench.report.data.columns import read_for_tables
 from synthbench.report.data.table import Table
 from synthbench.report.paper.tables import paper_tables
 from synthbench.report.tables.catalog import make_tables
@@ -17,7 +18,7 @@ from synthbench.report.text.markdown import (
     markdown_section,
     with_context,
 )
-from synthbench.store import Run, read_run, without_garbage_collection
+from synthbench.store import Run, without_garbage_collection
 
 FOLDER = "tables"
 INDEX = "README.md"
@@ -72,7 +73,7 @@ def write_tables(run: Run) -> Path:
 
 def check(run_dir: str | Path) -> list[str]:
     """The differences between a run's tables folder and its records: one line per file."""
-    run = read_run(Path(run_dir))
+    run = read_for_tables(Path(run_dir))
     return differences(run.path / FOLDER, render(run))
 
 
