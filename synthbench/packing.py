@@ -143,9 +143,7 @@ def _write(
     for name in names:
         known: dict[tuple[str, int, int], int] = {}
         for lines in _batches(line.content for line in raw_lines(run_dir, name, source)):
-            found = [
-                parse_record(line, run_dir / name) if line.strip() else None for line in lines
-            ]
+            found = [parse_record(line, run_dir / name) if line.strip() else None for line in lines]
             for number, record in enumerate(found, done + 1):
                 if record is not None:
                     find_repeated(known, record, number, run_dir / name)

@@ -18,8 +18,8 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from fnmatch import fnmatch
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -233,9 +233,7 @@ def raw_lines(run_dir: Path, name: str, packed: PackedFile | None) -> Iterator[R
         yield last
 
 
-def _lines_on_disk(
-    path: Path, name: str, packed: PackedFile | None
-) -> Iterator[tuple[int, bytes]]:
+def _lines_on_disk(path: Path, name: str, packed: PackedFile | None) -> Iterator[tuple[int, bytes]]:
     """The lines that a file has beside what is packed of it."""
     part = packed.part(name) if packed is not None else None
     with explained("read", path):

@@ -21,7 +21,12 @@ from synthbench.record import Measurements, Record, latest
 from synthbench.report.data.frame import ColumnRow, Row, RowValues, Values, record_rows, with_others
 from synthbench.report.data.metrics import RECORD_FIELDS, recorded_metrics
 from synthbench.store import (
-    Run, names_of_records, parse_record, read_info, read_run, without_garbage_collection,
+    Run,
+    names_of_records,
+    parse_record,
+    read_info,
+    read_run,
+    without_garbage_collection,
 )
 from synthbench.suites.cell import FLAT_FIELDS, Cell
 
@@ -279,8 +284,13 @@ class PackedValues:
     def row(self, position: int) -> Row:
         names = {name: None for name, one in self.metrics.items() if one.of_row is None}
         fields = self.fields(position)
-        measured = ColumnRow({**{name: [v] for name, v in fields.items()},
-                              **{name: [self._columns[name][position]] for name in names}}, 0)
+        measured = ColumnRow(
+            {
+                **{name: [v] for name, v in fields.items()},
+                **{name: [self._columns[name][position]] for name in names},
+            },
+            0,
+        )
         made = {n: m.of_row(measured) for n, m in self.metrics.items() if m.of_row is not None}
         return {**measured, **made}
 

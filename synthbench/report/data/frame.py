@@ -178,7 +178,9 @@ def with_others(names: Set[str]) -> dict[str, Metric]:
 
 def record_row(record: Record, metrics: Mapping[str, Metric]) -> Row:
     """What `record_frame` shows of one record; None for what was not measured."""
-    row: dict[str, Any] = record.cell.flat() | {name: getattr(record, name) for name in RECORD_FIELDS}
+    row: dict[str, Any] = record.cell.flat() | {
+        name: getattr(record, name) for name in RECORD_FIELDS
+    }
     for name, metric in metrics.items():
         if metric.of_row is None:
             row[name] = value_of(name, metric, record)
