@@ -211,7 +211,7 @@ def test_what_was_written_wrongly_is_not_kept(
         return ((n, line.replace(b"torch", b"jaxxx")) for n, line in written(self, name))
 
     monkeypatch.setattr(PackedFile, "lines", changed)
-    with pytest.raises(ResultsError, match="does not have the lines of records.jsonl"):
+    with pytest.raises(ResultsError, match=r"does not have the lines of records\.jsonl"):
         pack(run_dir)
     assert files_of(run_dir) == files and not (run_dir / PACKED).exists()
 

@@ -77,7 +77,7 @@ class MetricColumns:
             None if r is None or not r.warnings else json.dumps(r.warnings) for r in records
         ]
         found[OTHERS] = [None if r is None else self._others(r) for r in records]
-        for name, metric in self.metrics.items():
+        for name in self.metrics:
             found[PREFIX + name] = [None] * len(records)
         for number, record in enumerate(records):
             if record is not None:  # all of one record in turn: its interval is made once
