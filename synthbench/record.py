@@ -224,6 +224,28 @@ class Record(BaseModel):
         """Which measurement this is: cell, round, attempt."""
         return self.id, self.round, self.attempt
 
+    # What tables ask of every record; a packed run answers it without parsing (`PackedRecord`).
+
+    @property
+    def built_form(self) -> str | None:
+        """The form of the mixer, as built."""
+        return self.measurements.form
+
+    @property
+    def has_training(self) -> bool:
+        """Whether a training stored anything."""
+        return self.measurements.training is not None
+
+    @property
+    def missing(self) -> dict[str, str]:
+        """Metric -> why there is no counter for it."""
+        return self.measurements.missing
+
+    @property
+    def warnings(self) -> list[str]:
+        """What disturbed the steady state."""
+        return self.measurements.warnings
+
 
 class Ceiling(BaseModel):
     """The best rates of a device, measured in one framework and dtype before the cells."""

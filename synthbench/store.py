@@ -2,6 +2,9 @@
 
 A run that several jobs measure has a folder `shards/` too: a file of records and a file of facts
 per job, which no other job writes. So nothing needs a lock, also where file systems have none.
+
+`synthbench pack` moves all of these records into one file, `records.parquet`; what is measured
+later is written beside it. A run is always the union of both.
 """
 
 from __future__ import annotations
@@ -13,14 +16,16 @@ import gc
 import json
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
+from synthbench.packed import PACKED, PackedFile, begins_with, open_packed
 from synthbench.record import SCHEMA_VERSION, JobInfo, Record, RunInfo, merged_machines
 
 INFO = "run.json"
@@ -50,31 +55,31 @@ class Run:
 
     path: Path
     info: RunInfo
-    records: list[Record]
+    records: Sequence[Record]
     damaged: list[Damage]
 
 
 def create_run(run_dir: Path, info: RunInfo) -> None:
     """Make a run's folder with its run.json and no records; raises ResultsError if that fails."""
     require_new(run_dir)
-    with _explained("create", run_dir):
+    with explained("create", run_dir):
         run_dir.mkdir(parents=True, exist_ok=True)
     with locked(run_dir):
         require_new(run_dir)  # again: another process may have been faster
         write_info(run_dir, info)  # first, so that a run that is killed from here on can be resumed
-        with _explained("create", run_dir):
+        with explained("create", run_dir):
             (run_dir / RECORDS).touch()
 
 
 def has_begun(run_dir: Path) -> bool:
     """Whether a folder holds a run that can be continued."""
-    with _explained("read", run_dir):
-        return any((run_dir / name).exists() for name in (INFO, RECORDS))
+    with explained("read", run_dir):
+        return any((run_dir / name).exists() for name in (INFO, RECORDS, PACKED))
 
 
 def require_new(run_dir: Path) -> None:
     """Raise ResultsError if the folder holds anything but an incomplete run.json."""
-    with _explained("read", run_dir):
+    with explained("read", run_dir):
         held = {path.name for path in run_dir.iterdir()} if run_dir.is_dir() else set()
         if held - {INFO + BEING_WRITTEN}:
             advice = (
@@ -94,7 +99,7 @@ def write_info(run_dir: Path, info: RunInfo) -> None:
 def append_record(run_dir: Path, record: Record, file: str = RECORDS) -> None:
     """Add one line to records.jsonl, or to another file; it is on disk when this returns."""
     line = record.model_dump_json() + "\n"
-    with _explained("write", run_dir), open(run_dir / file, "ab", opener=_at_once) as out:
+    with explained("write", run_dir), open(run_dir / file, "ab", opener=_at_once) as out:
         out.write(line.encode())
         out.flush()
         os.fsync(out.fileno())
@@ -102,7 +107,7 @@ def append_record(run_dir: Path, record: Record, file: str = RECORDS) -> None:
 
 def make_folder(path: Path) -> None:
     """Make a folder of a run if it is not there; raises ResultsError if that fails."""
-    with _explained("create", path):
+    with explained("create", path):
         path.mkdir(parents=True, exist_ok=True)
 
 
@@ -151,7 +156,7 @@ def shard_records(run_dir: Path, shard: str = "*") -> list[Path]:
 
 def _shard_files(run_dir: Path, shard: str, suffix: str) -> list[Path]:
     folder = run_dir / SHARDS
-    with _explained("read", folder):
+    with explained("read", folder):
         if not folder.is_dir():
             return []
         os.scandir(folder).close()  # glob takes a folder that may not be read for an empty one
@@ -169,38 +174,128 @@ def read_run(run_dir: Path, shard: str = "*") -> Run:
     info = read_info(run_dir)
     found: dict[tuple[str, int, int], Record] = {}
     damaged: list[Damage] = []
-    with without_garbage_collection():
-        for path in (run_dir / RECORDS, *shard_records(run_dir, shard)):
-            records, damages = _read_records_of(path, path.relative_to(run_dir).as_posix())
+    with without_garbage_collection(), _packed(run_dir) as packed:
+        for name in names_of_records(run_dir, packed, shard):
+            records, damages = _read_records_of(run_dir, name, packed)
             found |= records
             damaged += damages
     return Run(run_dir, info, list(found.values()), damaged)
 
 
+@contextlib.contextmanager
+def _packed(run_dir: Path) -> Iterator[PackedFile | None]:
+    """The packed file of a run, if it has one."""
+    with explained("read", run_dir):
+        packed = open_packed(run_dir)
+    try:
+        yield packed
+    finally:
+        if packed is not None:
+            packed.close()
+
+
+def names_of_records(run_dir: Path, packed: PackedFile | None, shard: str = "*") -> list[str]:
+    """The files of records of a run, packed or not, in the order in which they count.
+
+    `shard`: of what jobs wrote, only the files of this shard.
+    """
+    names = {path.relative_to(run_dir).as_posix() for path in shard_records(run_dir, shard)}
+    wanted = f"{SHARDS}/{shard}.*"
+    if packed is not None:
+        names |= {part.name for part in packed.parts if fnmatch(part.name, wanted)}
+    return [RECORDS, *sorted(names)]
+
+
+class RawLine(NamedTuple):
+    """A line of a file of records, with its newline if it has one."""
+
+    content: bytes
+    number: int  # from 1, in the file that has it now
+    size: int  # of the content, without a newline that only separates it from what follows
+    is_packed: bool
+
+
+def raw_lines(run_dir: Path, name: str, packed: PackedFile | None) -> Iterator[RawLine]:
+    """The lines of a file of records: those that are packed, then those written since."""
+    last: RawLine | None = None
+    if packed is not None:
+        for number, content in packed.lines(name):
+            if last is not None:
+                yield last
+            last = RawLine(content, number, len(content), True)
+    for number, content in _lines_on_disk(run_dir / name, name, packed):
+        if last is not None:
+            text = last.content
+            yield last._replace(content=text if text.endswith(b"\n") else text + b"\n")
+            last = None
+        yield RawLine(content, number, len(content), False)
+    if last is not None:
+        yield last
+
+
+def _lines_on_disk(path: Path, name: str, packed: PackedFile | None) -> Iterator[tuple[int, bytes]]:
+    """The lines that a file has beside what is packed of it."""
+    part = packed.part(name) if packed is not None else None
+    with explained("read", path):
+        if not os.path.lexists(path):  # a link to nowhere is damage, not an empty run
+            return
+        known = part.bytes if part is not None and begins_with(path, part) else 0
+        with open(path, "rb", opener=_at_once) as file:
+            _require_regular(file.fileno(), path)
+            for number, line in enumerate(file, start=1):
+                known -= len(line)
+                if known < 0:
+                    yield number, line
+
+
 def _read_records_of(
-    path: Path, name: str
+    run_dir: Path, name: str, packed: PackedFile | None
 ) -> tuple[dict[tuple[str, int, int], Record], list[Damage]]:
     """The records of a file by key, and its damaged lines."""
-    lines = _content_if_any(path).split(b"\n")
-    if name != RECORDS:
-        lines.pop()  # of a shard, what its job is writing now, or was when it was killed
+    path = run_dir / name
     records: dict[tuple[str, int, int], Record] = {}
     damaged: list[Damage] = []
     numbers: dict[tuple[str, int, int], int] = {}
-    for number, line in enumerate(lines, start=1):
+    for position, (content, number, _, is_packed) in enumerate(
+        raw_lines(run_dir, name, packed), start=1
+    ):
+        line = content.removesuffix(b"\n")
         if not line.strip():
             continue
+        if name != RECORDS and line == content:
+            continue  # of a shard, what its job is writing now, or was when it was killed
         record = _record_of(line, number, path)
         if isinstance(record, Damage):
-            damaged.append(replace(record, file=name))
+            damaged.append(replace(record, file=PACKED if is_packed else name))
             continue
-        if (first := numbers.setdefault(record.key, number)) != number:
-            raise ResultsError(
-                f"{path}: lines {first} and {number} are both round {record.round} of cell "
-                f"{record.id}; each may be there once: remove one of the two lines"
-            )
+        if packed is not None and not is_packed and records.get(record.key) == record:
+            continue  # left by a `pack` that could not remove it
+        find_repeated(numbers, record, position, path)
         records[record.key] = record
     return records, damaged
+
+
+def find_repeated(
+    numbers: dict[tuple[str, int, int], int], record: Record, number: int, path: Path
+) -> None:
+    """Note the line of a record; ResultsError if another line is the same measurement."""
+    if (first := numbers.setdefault(record.key, number)) != number:
+        raise ResultsError(
+            f"{path}: lines {first} and {number} are both round {record.round} of cell "
+            f"{record.id}; each may be there once: remove one of the two lines"
+        )
+
+
+def require_no_jobs(run_dir: Path) -> None:
+    """Raise ResultsError if jobs may still write records of this run."""
+    info = _read_info_of_runner(run_dir)
+    jobs = read_jobs(run_dir)
+    working = [name for name, job in jobs.items() if not job.finished and not job.refused]
+    if info.finished is None and working:
+        raise ResultsError(
+            f"{run_dir} is not finished, and job {working[0]} may still write to it; wait for it, "
+            "or finish the run with `synthbench run --resume`"
+        )
 
 
 def parse_record(line: bytes, path: Path) -> Record | None:
@@ -220,7 +315,7 @@ def read_info(run_dir: Path) -> RunInfo:
 
 def _read_info_of_runner(run_dir: Path) -> RunInfo:
     path = run_dir / INFO
-    with _explained("read", path):
+    with explained("read", path):
         is_folder, exists = run_dir.is_dir(), path.exists()
     if not is_folder:
         raise ResultsError(
@@ -254,7 +349,7 @@ def set_damage_aside(run: Run) -> Run:
     damaged = [damage for damage in run.damaged if damage.file == RECORDS]
     if not damaged and (not content or content.endswith(b"\n")):
         return run
-    with _explained("write", run.path), open(run.path / DAMAGED, "ab", opener=_at_once) as aside:
+    with explained("write", run.path), open(run.path / DAMAGED, "ab", opener=_at_once) as aside:
         aside.writelines(damage.content + b"\n" for damage in damaged)
         aside.flush()
         os.fsync(aside.fileno())
@@ -271,7 +366,7 @@ def set_damage_aside(run: Run) -> Run:
 def read_records(path: str | Path) -> list[Record]:
     """The records of a run's folder, or of every run below a folder."""
     path = Path(path)
-    with _explained("read", path):
+    with explained("read", path):
         is_above = path.is_dir() and not (path / INFO).is_file()
     if is_above:
         runs = list_runs(path)
@@ -287,7 +382,7 @@ def list_runs(results_dir: str | Path) -> list[Path]:
     Raises ResultsError if the folder may not be read.
     """
     folder = Path(results_dir)
-    with _explained("read", folder):
+    with explained("read", folder):
         if not folder.is_dir():
             return []
         os.scandir(folder).close()  # glob takes a folder that may not be read for an empty one
@@ -300,7 +395,7 @@ def locked(run_dir: Path) -> Iterator[None]:
 
     Where the file system has no locks of folders, as NFS, nothing is held.
     """
-    with _explained("open", run_dir):
+    with explained("open", run_dir):
         folder = os.open(run_dir, os.O_RDONLY)
     try:
         try:
@@ -379,7 +474,7 @@ def _require_known_schema(raw: Any, path: Path) -> None:
 
 def _replace(path: Path, content: bytes) -> None:
     temporary = path.with_name(path.name + BEING_WRITTEN)
-    with _explained("write", path.parent):
+    with explained("write", path.parent):
         with open(temporary, "wb", opener=_at_once) as file:
             file.write(content)
             file.flush()
@@ -388,18 +483,22 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _content_if_any(path: Path) -> bytes:
-    with _explained("read", path):
+    with explained("read", path):
         exists = os.path.lexists(path)  # a link to nowhere is damage, not an empty run
     return _content(path) if exists else b""
 
 
 def _content(path: Path, begin: int = 0) -> bytes:
     """The content of a regular file; anything else, such as a pipe, could be read forever."""
-    with _explained("read", path), open(path, "rb", opener=_at_once) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ResultsError(f"cannot read {path}: it is not a regular file; remove it")
+    with explained("read", path), open(path, "rb", opener=_at_once) as file:
+        _require_regular(file.fileno(), path)
         file.seek(begin)
         return file.read()
+
+
+def _require_regular(descriptor: int, path: Path) -> None:
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        raise ResultsError(f"cannot read {path}: it is not a regular file; remove it")
 
 
 def _at_once(path: str, flags: int) -> int:
@@ -408,7 +507,7 @@ def _at_once(path: str, flags: int) -> int:
 
 
 @contextlib.contextmanager
-def _explained(action: str, path: Path) -> Iterator[None]:
+def explained(action: str, path: Path) -> Iterator[None]:
     """Turn an OSError into a message that says what failed and what to do."""
     try:
         yield

@@ -18,6 +18,7 @@ from synthbench.cli.init import init
 from synthbench.cli.inspect import inspect
 from synthbench.cli.jobs import cancel, status
 from synthbench.cli.output import complain
+from synthbench.cli.pack import pack, unpack
 from synthbench.cli.plot import plot
 from synthbench.cli.report import report
 from synthbench.cli.run import run
@@ -54,6 +55,8 @@ app.command()(show)
 app.command()(verify)
 app.command()(tune)
 app.command()(export)
+app.command()(pack)
+app.command()(unpack)
 
 
 def _print_version(asked: bool) -> None:

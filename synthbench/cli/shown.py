@@ -15,6 +15,7 @@ from synthbench.cli.output import console, write
 from synthbench.errors import NotationError, UnknownNameError
 
 if TYPE_CHECKING:
+    from synthbench.report.data.prepared import Prepared
     from synthbench.report.data.selection import Selection
     from synthbench.report.data.table import Table
     from synthbench.store import Run
@@ -131,12 +132,16 @@ class Shown:
         Raises UnknownNameError or NotationError for what the run does not have.
         """
         from synthbench.report.data.prepared import prepare
+
+        return self.print_prepared(prepare(run), format, footer)
+
+    def print_prepared(self, prepared: Prepared, format: Format, footer: int) -> bool:
+        """`print_run` for a run that is laid out already."""
         from synthbench.report.data.selection import Selection
         from synthbench.report.screen.screen import HEIGHT, screen_lines, screen_of
         from synthbench.report.tables.catalog import tables_from
         from synthbench.report.text.terminal import print_screen
 
-        prepared = prepare(run)
         selection = Selection.of(
             prepared.grid,
             variants=self.variants,

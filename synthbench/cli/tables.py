@@ -168,16 +168,20 @@ def _check(runs: list[Path], results: Path | None) -> None:
 
 
 def _make(folder: Path, shown: Shown, format: Format | None) -> None:
+    from synthbench.report.data.columns import read_for_tables
+    from synthbench.report.data.prepared import prepare
     from synthbench.report.text.files import write_tables
-    from synthbench.store import read_run
+    from synthbench.store import without_garbage_collection
 
-    measured = read_run(folder)
+    measured = read_for_tables(folder)
     for damage in measured.damaged:
         complain(f"{folder}: {damage}; skipped")
     if format is None:
         say(write_tables(measured))
         return
-    is_screen = shown.print_run(measured, format, footer=1)
-    written = write_tables(measured)
+    with without_garbage_collection():
+        prepared = prepare(measured)
+    is_screen = shown.print_prepared(prepared, format, footer=1)
+    written = write_tables(measured, prepared)
     if format is Format.TERMINAL:
         say(f"Tables: {written}" if is_screen else f"\nTables: {written}")

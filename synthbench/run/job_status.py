@@ -24,10 +24,11 @@ def status_of(run_dir: Path) -> list[ShardStatus]:
     """Every shard for which there is an order; raises ResultsError where one cannot be read."""
     records = latest(read_run(run_dir).records)
     mean = _mean_seconds(records)
+    by_place = {(record.id, record.round): record for record in records}
     found = []
     for name in ordered_shards(run_dir):
         places = read_order(run_dir, name).places
-        measured = {(r.id, r.round): r for r in records if (r.id, r.round) in places}
+        measured = {place: by_place[place] for place in places if place in by_place}
         done = sum(record.attempt >= places[place] for place, record in measured.items())
         own = _mean_seconds(list(measured.values())) or mean
         left = None if own is None or done == len(places) else own * (len(places) - done)

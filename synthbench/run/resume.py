@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
+from synthbench.packed import PACKED
 from synthbench.record import Machine, Record, flattened
 from synthbench.run.progress import Observer
 from synthbench.store import (
@@ -81,12 +82,14 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
     """
     records_path = run_dir / RECORDS
     begun = records_path.exists() and records_path.stat().st_size > 0
+    begun = begun or (run_dir / PACKED).exists()
     if not (run_dir / INFO).exists() and not begun:
         return None
     with locked(run_dir):
         run = read_run(run_dir)
         for damage in run.damaged:
-            observer.note(f"{run_dir}: {damage}; moved aside, everything else is kept")
+            done = "moved aside" if damage.file == RECORDS else "left there"
+            observer.note(f"{run_dir}: {damage}; {done}, everything else is kept")
         run = set_damage_aside(run)
         _report_unknown_records(plan, run.records, observer)
         settings = plan.settings.model_dump(mode="json")

@@ -70,7 +70,7 @@ def context_of(run: Run, grid: Grid) -> Context:
     if run.damaged:
         state.append(f"{len(run.damaged)} damaged lines of records.jsonl were skipped.")
     lines += state
-    if any(record.measurements.warnings for record in run.records):
+    if any(record.warnings for record in run.records):
         lines.append(
             f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
@@ -99,7 +99,7 @@ def named(variant: str) -> str:
 
 def _built(records: Iterable[Record]) -> str:
     """In parentheses, the forms that were built for `auto`; empty if no record has them."""
-    forms = {r.measurements.form for r in records if r.cell.form == "auto"} - {None}
+    forms = {r.built_form for r in records if r.cell.form == "auto"} - {None}
     return f" (built: {either(forms)})" if forms else ""
 
 

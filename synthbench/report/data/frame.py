@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, Protocol
 
 import pandas as pd
 
@@ -27,7 +29,7 @@ OUTCOMES = (
 
 DTYPES = {"count": "Int64", "number": "float64", "flag": "boolean"}  # others: Python objects
 
-Row = dict[str, Any]
+Row = Mapping[str, Any]
 
 
 def record_frame(records: Iterable[Record]) -> pd.DataFrame:
@@ -58,7 +60,7 @@ def pool_rounds(frame: pd.DataFrame) -> pd.DataFrame:
     fixed = {*FLAT_FIELDS, *RECORD_FIELDS}
     metrics = {name: metric_named(name) for name in frame.columns if name not in fixed}
     rows = [
-        {str(name): None if _is_missing(value) else value for name, value in row.items()}
+        {str(name): None if is_missing(value) else value for name, value in row.items()}
         for row in frame.to_dict("records")
     ]
     by_cell = rows_by_cell(rows)
@@ -75,21 +77,110 @@ def rows_by_cell(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 def pool_cells(by_cell: Mapping[str, Sequence[Row]], metrics: Mapping[str, Metric]) -> pd.DataFrame:
     """What `pool_rounds` gives, from the rows of each cell."""
-    made = typed_frame([pool_rows(rows, metrics) for rows in by_cell.values()], metrics)
-    made["rounds"] = [len(rows) for rows in by_cell.values()]
+    rows = [row for of_cell in by_cell.values() for row in of_cell]
+    ends = list(accumulate(map(len, by_cell.values()), initial=0))
+    values = RowValues(rows, metrics)
+    return pooled_frame(values, [range(*pair) for pair in pairwise(ends)])
+
+
+class Values(Protocol):
+    """The records of a run that count, as columns: one position per record."""
+
+    metrics: Mapping[str, Metric]
+
+    def column(self, name: str) -> Sequence[Any]:
+        """A metric, or a field of records, at each position; None where it is missing."""
+
+    def fields(self, position: int) -> Row:
+        """What is not a metric: fields of the cell and of the record."""
+
+    def row(self, position: int) -> Row:
+        """Everything at a position, as in `record_row`."""
+
+
+@dataclass(frozen=True)
+class RowValues:
+    """The columns of rows that are in memory."""
+
+    rows: Sequence[Row]
+    metrics: Mapping[str, Metric]
+
+    def column(self, name: str) -> list[Any]:
+        return [row[name] for row in self.rows]
+
+    def fields(self, position: int) -> Row:
+        return {n: value for n, value in self.rows[position].items() if n not in self.metrics}
+
+    def row(self, position: int) -> Row:
+        return self.rows[position]
+
+
+def pool_columns(values: Values, cells: Sequence[Sequence[int]]) -> dict[str, list[Any]]:
+    """Each metric pooled over the positions of each cell: one value per cell and column.
+
+    One column is looked at after the other, so that a large run is never in memory as a whole.
+    """
+    outcomes = values.column("outcome")
+    worst = [min((outcomes[n] for n in cell), key=OUTCOMES.index) for cell in cells]
+    firsts = [
+        next(n for n in cell if outcomes[n] == outcome)
+        for cell, outcome in zip(cells, worst, strict=True)
+    ]
+    fields = [values.fields(n) for n in firsts]
+    pooled = {name: [one[name] for one in fields] for name in fields[0]} if fields else {}
+    for name, metric in values.metrics.items():
+        if metric.of_row is None:
+            column = values.column(name)
+            pooled[name] = [
+                pool_values(metric.pool, [column[n] for n in cell], column[first])
+                for cell, first in zip(cells, firsts, strict=True)
+            ]
+    for name, metric in values.metrics.items():
+        if metric.of_row is not None:
+            pooled[name] = [metric.of_row(ColumnRow(pooled, n)) for n in range(len(cells))]
+    return pooled
+
+
+def pooled_frame(values: Values, cells: Sequence[Sequence[int]]) -> pd.DataFrame:
+    """`pool_columns` with one type per column, and how many `rounds` each cell has."""
+    made = typed_frame(pool_columns(values, cells), values.metrics)
+    made["rounds"] = [len(cell) for cell in cells]
     return made
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRow(Mapping[str, Any]):
+    """A row of columns, read where it is asked."""
+
+    columns: Mapping[str, Sequence[Any]]
+    position: int
+
+    def __getitem__(self, name: str) -> Any:
+        return self.columns[name][self.position]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
 
 
 def metrics_of(records: Sequence[Record]) -> dict[str, Metric]:
     """Every declared metric, and the values of tasks that are not known here, as numbers."""
-    names = {name for record in records for name in task_values(record)}
+    return with_others({name for record in records for name in task_values(record)})
+
+
+def with_others(names: Set[str]) -> dict[str, Metric]:
+    """Every declared metric, and those among `names` that are not, as numbers."""
     declared = recorded_metrics()
     return {**declared, **{name: metric_named(name) for name in sorted(names - declared.keys())}}
 
 
 def record_row(record: Record, metrics: Mapping[str, Metric]) -> Row:
     """What `record_frame` shows of one record; None for what was not measured."""
-    row = record.cell.flat() | {name: getattr(record, name) for name in RECORD_FIELDS}
+    row: dict[str, Any] = record.cell.flat() | {
+        name: getattr(record, name) for name in RECORD_FIELDS
+    }
     for name, metric in metrics.items():
         if metric.of_row is None:
             row[name] = value_of(name, metric, record)
@@ -98,26 +189,27 @@ def record_row(record: Record, metrics: Mapping[str, Metric]) -> Row:
 
 def pool_rows(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> Row:
     """One row for the rounds of a cell."""
-    worst = min((row["outcome"] for row in rows), key=OUTCOMES.index)
-    first = next(row for row in rows if row["outcome"] == worst)
-    pooled = dict(first)
-    for name, metric in metrics.items():
-        if metric.of_row is None:
-            pooled[name] = pool_values(metric.pool, [row[name] for row in rows], first[name])
-    return pooled | _from_row(pooled, metrics)
+    pooled = pool_columns(RowValues(rows, metrics), [range(len(rows))])
+    return dict(ColumnRow(pooled, 0))
 
 
-def _from_row(row: Row, metrics: Mapping[str, Metric]) -> Row:
+def _from_row(row: Row, metrics: Mapping[str, Metric]) -> dict[str, Any]:
     return {name: one.of_row(row) for name, one in metrics.items() if one.of_row is not None}
 
 
-def typed_frame(rows: Sequence[Row], metrics: Mapping[str, Metric]) -> pd.DataFrame:
-    """A frame with one type per column; without this, one missing value makes integers inexact."""
+def typed_frame(
+    rows: Sequence[Row] | Mapping[str, Sequence[Any]], metrics: Mapping[str, Metric]
+) -> pd.DataFrame:
+    """A frame with one type per column; without this, one missing value makes integers inexact.
+
+    `rows`: also as columns.
+    """
     columns = [*FLAT_FIELDS, *RECORD_FIELDS, *metrics]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     types = {name: DTYPES[one.type] for name, one in metrics.items() if one.type in DTYPES}
     return frame.astype(types).infer_objects()
 
 
-def _is_missing(value: Any) -> bool:
+def is_missing(value: Any) -> bool:
+    """Whether a value of a metric says that there is none."""
     return value is None or (not isinstance(value, dict | list) and bool(pd.isna(value)))

@@ -14,9 +14,9 @@ import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.two_runs import Sample
-from synthbench.metrics import Metric
 from synthbench.record import Record, latest
-from synthbench.report.data.frame import Row, pool_cells, record_rows, rows_by_cell, typed_frame
+from synthbench.report.data.columns import values_of
+from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.setting import differing_fields, hashable, setting_of
 from synthbench.report.data.table import Marked, Value
@@ -193,42 +193,58 @@ class Grid:
         return bases, found
 
     @cached_property
-    def rounds(self) -> pd.DataFrame:
-        """One row per record."""
-        return typed_frame(*self._rows)
+    def _values(self) -> Values:
+        return values_of(self.records)
 
     @cached_property
-    def _rows(self) -> tuple[list[Row], dict[str, Metric]]:
-        return record_rows(self.records)
+    def _positions(self) -> dict[str, list[int]]:
+        """Cell id -> where the columns have its rounds."""
+        found: dict[str, list[int]] = {}
+        for position, cell_id in enumerate(self._values.column("id")):
+            found.setdefault(cell_id, []).append(position)
+        return found
 
     @cached_property
-    def _rows_by_cell(self) -> dict[str, list[Row]]:
-        return rows_by_cell(self._rows[0])
-
-    @cached_property
-    def _pooled(self) -> dict[str, Row]:
-        pooled = pool_cells(self._rows_by_cell, self._rows[1])
-        names = [str(name) for name in pooled.columns]
-        columns = [pooled[name].tolist() for name in names]
-        rows = [dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True)]
-        return {row["id"]: row for row in rows}
+    def _pooled(self) -> dict[str, ColumnRow]:
+        pooled = pooled_frame(self._values, list(self._positions.values()))
+        columns = {str(name): pooled[name].tolist() for name in pooled.columns}
+        return {cell_id: ColumnRow(columns, n) for n, cell_id in enumerate(self._positions)}
 
     def rounds_of(self, cell_id: str) -> list[Row]:
         """The row of each round of a cell."""
-        return self._rows_by_cell[cell_id]
+        return [self._values.row(position) for position in self._positions[cell_id]]
+
+    def outcomes_of(self, cell_id: str) -> list[str]:
+        """The outcome of each round of a cell."""
+        return [self._outcomes[position] for position in self._positions[cell_id]]
+
+    @cached_property
+    def _outcomes(self) -> Sequence[str]:
+        return self._values.column("outcome")
+
+    def has(self, metric: str) -> bool:
+        """Whether any record has a value of this metric."""
+        if metric not in self._values.metrics:
+            return False
+        return any(not is_missing(value) for value in self._values.column(metric))
+
+    def texts(self, metric: str) -> set[tuple[str, str]]:
+        """Framework and text, of every record that has a text of this metric."""
+        pairs = zip(self._values.column("framework"), self._values.column(metric), strict=True)
+        return {(framework, text) for framework, text in pairs if text is not None}
 
     @cached_property
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
         """Cell id -> round -> the costs of a step, and where they were measured."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        names = ("median_seconds", "low_seconds", "high_seconds", "peak_bytes")
         machines = {(r.id, r.round): r.machine for r in latest(self.records)}
-        for row in self._rows[0]:
-            costs = (row[name] for name in names)
-            median, low, high, peak = (math.nan if c is None else float(c) for c in costs)
+        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        columns = map(self._values.column, names)
+        for cell_id, number, *of_step in zip(*columns, strict=True):
+            median, low, high, peak = (math.nan if c is None else float(c) for c in of_step)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            where = machines.get((row["id"], row["round"]), "")
-            found[row["id"]][row["round"]] = _Costs(median, error, peak, where)
+            where = machines.get((cell_id, number), "")
+            found[cell_id][number] = _Costs(median, error, peak, where)
         return found
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
@@ -248,7 +264,7 @@ class Grid:
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
         return Sample(logs, within)
 
-    def cell(self, key: Key) -> dict[str, Any] | None:
+    def cell(self, key: Key) -> Row | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
         return self._pooled.get(self.ids.get(key, ""))
 
@@ -269,7 +285,7 @@ class Grid:
         return Marked(number) if (self.cell(key) or {})["warnings"] else number
 
     def _is_timed(self, column: str) -> bool:
-        metric = self._rows[1].get(column) or metric_named(column)
+        metric = self._values.metrics.get(column) or metric_named(column)
         return metric.timed
 
     def known(self, key: Key, column: str) -> Value:

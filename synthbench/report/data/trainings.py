@@ -46,7 +46,7 @@ class Trained:
 
     record: Record
 
-    @property
+    @cached_property
     def training(self) -> Training | None:
         """What it stored; None if it failed before its first evaluation."""
         return self.record.measurements.training
@@ -208,7 +208,7 @@ def trains(cell: Cell, trained: Iterable[str] = ()) -> bool:
 def training_records(records: Iterable[Record]) -> list[Record]:
     """The records of trainings, also of those that failed before anything was stored."""
     counted = latest(records)
-    trained = {one.cell.task for one in counted if one.measurements.training is not None}
+    trained = {one.cell.task for one in counted if one.has_training}
     return [one for one in counted if trains(one.cell, trained)]
 
 

@@ -20,7 +20,7 @@ def kernels(grid: Grid, context: Context) -> Table | None:
 
     None for a run whose records have neither.
     """
-    if grid.rounds["built_form"].isna().all():
+    if not grid.has("built_form"):
         return None
     columns = key_columns(grid, "framework", "mode", "variant")
     columns += [Column("form"), Column("kernels")]

@@ -73,7 +73,7 @@ def why_missing(grid: Grid, *metrics: str) -> str:
     found: dict[tuple[str, str], list[str]] = {}
     for record in grid.records:
         for metric in metrics:
-            if record.outcome == "ok" and (why := record.measurements.missing.get(metric)):
+            if record.outcome == "ok" and (why := record.missing.get(metric)):
                 frameworks = found.setdefault((metric, why), [])
                 if record.cell.framework not in frameworks:
                     frameworks.append(record.cell.framework)

@@ -60,6 +60,5 @@ def _values(grid: Grid, key: Key, parts: Sequence[str]) -> Row:
 
 def _tools(grid: Grid) -> str:
     """The tool that predicted, by framework."""
-    known = grid.rounds.dropna(subset=["predicted_tool"])
-    found = sorted({*zip(known["framework"], known["predicted_tool"], strict=True)}, reverse=True)
+    found = sorted(grid.texts("predicted_tool"), reverse=True)
     return f": {'; '.join(f'{framework} by {tool}' for framework, tool in found)}" if found else ""

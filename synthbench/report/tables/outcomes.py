@@ -24,7 +24,7 @@ def outcomes(grid: Grid, context: Context) -> Table:
             continue
         reason, rounds = "no record yet", "0"
         if row is not None:
-            of_cell = [one["outcome"] for one in grid.rounds_of(row["id"])]
+            of_cell = grid.outcomes_of(row["id"])
             rounds = f"{of_cell.count(row['outcome'])} of {len(of_cell)}"
             reason = " ".join(str(row["reason"]).split()) or "none given"
         variant = f"{key.variant} {TWIN}" if key.replica else key.variant

@@ -16,9 +16,9 @@ LAUNCH_BOUND = 0.7  # a device that works for less of a step than this share wai
 
 def throughput(grid: Grid, context: Context) -> Table | None:
     """One row per cell; None where no step was measured with a full queue."""
-    if "queued_seconds" not in grid.rounds or not grid.rounds["queued_seconds"].notna().any():
+    if not grid.has("queued_seconds"):
         return None
-    shown = [name for name in SHOWN if name in grid.rounds and grid.rounds[name].notna().any()]
+    shown = [name for name in SHOWN if grid.has(name)]
     columns = key_columns(grid, "framework", "mode", "variant")
     columns += [Column("length", "exact_count", is_key=True)]
     columns += [metric_column(name) for name in shown]
@@ -31,7 +31,7 @@ def throughput(grid: Grid, context: Context) -> Table | None:
             values: list[Value] = [grid.value(key, name) for name in shown]
             values += [bound_by(grid.value(key, "device_share"))] * bound
             rows.append((*key_values(grid, setting, framework, mode, variant, length), *values))
-    sources = sorted(set(grid.rounds["energy_source"].dropna()) - {""})
+    sources = sorted({text for _, text in grid.texts("energy_source")} - {""})
     note = (
         "Milliseconds per step. steady: the median of steps that are each waited for, as in all "
         "other tables. queued: only the last of many steps is waited for, as in training."

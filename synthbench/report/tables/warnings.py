@@ -15,7 +15,7 @@ def warnings(grid: Grid, context: Context) -> Table:
     rows: list[Row] = []
     by_cell: dict[Key, list[tuple[int, str]]] = {key: [] for key in grid.keys}
     for record in grid.records:
-        entries = [(record.round, text) for text in record.measurements.warnings]
+        entries = [(record.round, text) for text in record.warnings]
         by_cell.setdefault(grid.key(record.cell), []).extend(entries)
     for key, entries in by_cell.items():
         keys = key_values(grid, key.setting, key.variant, key.framework, key.mode, key.seq_len)

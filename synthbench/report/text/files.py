@@ -6,9 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from synthbench.errors import ResultsError
+from synthbench.report.data.columns import read_for_tables
+from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.data.table import Table
 from synthbench.report.paper.tables import paper_tables
-from synthbench.report.tables.catalog import make_tables
+from synthbench.report.tables.catalog import tables_from
 from synthbench.report.text.escaping import markdown_prose
 from synthbench.report.text.formats import FORMATS
 from synthbench.report.text.markdown import (
@@ -17,7 +19,7 @@ from synthbench.report.text.markdown import (
     markdown_section,
     with_context,
 )
-from synthbench.store import Run, read_run, without_garbage_collection
+from synthbench.store import Run, without_garbage_collection
 
 FOLDER = "tables"
 INDEX = "README.md"
@@ -32,10 +34,10 @@ Made by `make paper-tables` from the records in `results/`; do not edit.
 """
 
 
-def render(run: Run) -> dict[str, str]:
-    """Every file of a run's tables folder, name -> text."""
+def render(run: Run, prepared: Prepared | None = None) -> dict[str, str]:
+    """Every file of a run's tables folder, name -> text; `prepared`: the run laid out already."""
     with without_garbage_collection():
-        tables = make_tables(run)
+        tables = tables_from(prepared or prepare(run))
         sections = list(map(markdown_section, tables))
         return {INDEX: _index(run, tables, sections), **_files(tables, sections)}
 
@@ -51,13 +53,13 @@ def _files(tables: Sequence[Table], sections: Sequence[str]) -> dict[str, str]:
     }
 
 
-def write_tables(run: Run) -> Path:
+def write_tables(run: Run, prepared: Prepared | None = None) -> Path:
     """Write a run's tables and return their folder; other files in it are not touched.
 
     Raises ResultsError if the folder cannot be written.
     """
     folder = run.path / FOLDER
-    files = render(run)
+    files = render(run, prepared)
     try:
         folder.mkdir(exist_ok=True)
         for name, text in files.items():
@@ -72,7 +74,7 @@ def write_tables(run: Run) -> Path:
 
 def check(run_dir: str | Path) -> list[str]:
     """The differences between a run's tables folder and its records: one line per file."""
-    run = read_run(Path(run_dir))
+    run = read_for_tables(Path(run_dir))
     return differences(run.path / FOLDER, render(run))
 
 
