@@ -1,4 +1,4 @@
-"""Weights of a trained pair: the same in both frameworks, without padding, their spread recorded."""
+"""Weights of a trained pair: the same in both frameworks, no padding, their spread recorded."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -100,18 +101,16 @@ def watching(framework: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[A
 
     def watched(*arguments: Any) -> Any:
         made = own(*arguments)
-        seen.append(np.asarray(made))
+        if framework == "torch":
+            seen.append(made.detach().numpy())
+        else:
+            jax.debug.callback(lambda values: seen.append(np.asarray(values)), made, ordered=True)
         return made
 
     with monkeypatch.context() as patched:
         patched.setattr(module, "masked_softmax", watched)
-        if framework == "jax":
-            import jax
-
-            with jax.disable_jit():
-                yield seen
-        else:
-            yield seen
+        yield seen
+        jax.effects_barrier()
 
 
 @pytest.mark.parametrize("variant", ["V", "D"])
@@ -128,12 +127,11 @@ def test_both_frameworks_weigh_alike_with_the_same_checkpoint(
     expected = weights(model, parameters, batch.inputs, batch.padding_mask)
     for framework in ("torch", "jax"):
         backend: Any = importlib.import_module(BACKENDS[framework])
-        setting = setting_of(cell(variant, framework, compile="eager"))
+        setting = setting_of(cell(variant, framework))
         with watching(framework, monkeypatch) as seen:
             backend.outputs(model, parameters, setting, batch)
-        own = [found for found in seen if found.shape[-1] in (L, T)]
-        assert len(own) == len(expected) == 4
-        for found, (layer, values) in zip(own, expected.items(), strict=True):
+        assert len(expected) == 4 and len(seen) in (4, 8)  # one pass, or a first one beside it
+        for found, (layer, values) in zip(seen[-4:], expected.items(), strict=True):
             np.testing.assert_allclose(found, values, atol=1e-10, err_msg=f"{framework} {layer}")
 
 
@@ -160,8 +158,8 @@ def test_a_training_records_the_spread_of_each_layer(pair: Pair) -> None:
         assert first.metrics["encoder_spread_1"] != last.metrics["encoder_spread_1"]
         by_framework[record.cell.variant, record.cell.framework] = last.metrics
     for variant in ("V", "D"):
-        torch, jax = (by_framework[variant, framework] for framework in ("torch", "jax"))
-        assert torch == pytest.approx(jax, abs=1e-9)
+        one, other = (by_framework[variant, framework] for framework in ("torch", "jax"))
+        assert one == pytest.approx(other, abs=1e-9)
 
 
 def test_the_spread_of_known_weights() -> None:
