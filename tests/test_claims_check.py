@@ -46,6 +46,8 @@ columns:
   table5.glue: {label: GLUE, quantity: quality}
   table9.ende_bleu: {label: BLEU, quantity: quality, tasks: {language_model: bits_per_byte}}
   figure3.spread: {label: spread, quantity: weights}
+  figure3.encoder:
+    {label: spread, quantity: weights, tasks: {language_model: encoder_spread}, setting: lm}
 claims:
   it:
     says: It is so.
@@ -573,3 +575,41 @@ def test_what_nothing_measures_is_not_measured() -> None:
         found = claimed(run, column=column, compare=rows, expect=expect)
         assert {found.answer(f) for f in ("torch", "jax")} == {"not measured"}
     assert not found.pairs[0].is_measured
+
+
+# --- weights ------------------------------------------------------------------------------------
+
+
+def spread_run(values: dict[str, Sequence[float]]) -> Run:
+    """Variant -> the spread of encoder weights of each seed, which does not change in training."""
+    run = trained_run({variant: [3.0] * len(spreads) for variant, spreads in values.items()})
+    for one in run.records:
+        training = one.measurements.training
+        assert training is not None
+        for evaluation in training.evaluations:
+            spread = values[one.cell.variant][one.cell.seed]
+            evaluation.metrics["encoder_spread"] = spread
+    return run
+
+
+@pytest.mark.parametrize(
+    ("by", "noise", "answer"),
+    [
+        (0.02, 0.0005, "holds"),
+        (-0.02, 0.0005, "holds"),  # either direction is a difference
+        (0.0, 0.0005, "does not hold"),  # the same to 3%
+        (0.02, 0.05, "undecided"),
+    ],
+)
+def test_whether_weights_spread_differently(by: float, noise: float, answer: Answer) -> None:
+    own = [0.1 + by + noise * sign for sign in (1, -1, 0)]
+    run = spread_run({"D": own, "V": [0.1, 0.1, 0.1]})
+    found = claimed(run, column="figure3.encoder", compare="[[D, V]]", expect="different")
+    assert found.answer("torch") == answer
+    assert found.answer("jax") == "not measured"
+    evidence = nearest(found)
+    assert evidence.figure == pytest.approx(by, abs=1e-9)
+    assert evidence.unit == "spread of encoder weights"
+    one_seed = spread_run({"D": [0.2], "V": [0.1]})
+    found = claimed(one_seed, column="figure3.encoder", compare="[[D, V]]", expect="different")
+    assert (found.answer("torch"), nearest(found).remark) == ("undecided", "one seed")

@@ -18,10 +18,18 @@ from synthbench.models.model import Model
 from synthbench.models.reference import weights
 from synthbench.models.start_values import start_values
 from synthbench.record import Measurements, Record, RunInfo
-from synthbench.report.figures.weights import heat_maps, histogram, histograms, weights_of
+from synthbench.report.figures.weights import (
+    compared_histograms,
+    head_maps,
+    heat_maps,
+    histogram,
+    histograms,
+    maps_of,
+    weights_of,
+)
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
-from synthbench.tasks.training import as_learning
+from synthbench.tasks.training import as_learning, held_out_batch
 
 
 def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:
@@ -45,11 +53,11 @@ def start_of(cell: Cell) -> dict[str, Array]:
 )  # fmt: skip
 def test_weights_of_a_position_sum_to_one(variant: str, shape: tuple[int, ...]) -> None:
     asked = as_learning(cell(variant))
-    found = weights_of(asked, {"start": start_of(asked)})["start"]
+    found = weights(model_of(asked), start_of(asked), held_out_batch(asked).inputs)
     assert list(found) == ["encoder 0", "encoder 1", "decoder 0", "decoder 1"]
     assert found["encoder 1"].shape == shape
     for layer in found.values():
-        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-12)
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-6)
     if variant == "V":
         assert np.all(np.triu(found["decoder 0"][0, 0], 1) == 0)
 
@@ -72,8 +80,9 @@ def test_a_histogram_of_known_weights() -> None:
 def test_pictures_hold_every_layer_and_state_and_are_the_same_twice() -> None:
     asked = as_learning(cell("V"))
     start = start_of(asked)
-    found = weights_of(asked, {"at the start": start, "later": start})
-    maps, bars = heat_maps(found, "V"), histograms(found, "V")
+    states, batch = {"at the start": start, "later": start}, held_out_batch(asked)
+    found = maps_of(asked, states, batch)
+    maps, bars = heat_maps(found, "V"), histograms(weights_of(asked, states, batch), "V")
     assert [panel["title"] for panel in maps["concat"]][:2] == [
         "encoder layer 1, at the start", "encoder layer 2, at the start",
     ]  # fmt: skip
@@ -84,7 +93,41 @@ def test_pictures_hold_every_layer_and_state_and_are_the_same_twice() -> None:
     assert shown["weight"] == pytest.approx(
         found["at the start"]["encoder 0"][0, 0, 3, 5], abs=1e-6
     )
-    assert maps == heat_maps(weights_of(asked, {"at the start": start, "later": start}), "V")
+    assert maps == heat_maps(maps_of(asked, states, batch), "V")
+    heads = head_maps(found["later"], "V")
+    assert len(heads["concat"]) == 4 * 4
+    assert heads["columns"] == 4
+    assert heads["concat"][5]["title"] == "encoder layer 2, head 1"
+    shown = heads["datasets"][heads["concat"][5]["data"]["name"]]
+    assert max(one["weight"] for one in shown) == pytest.approx(
+        found["later"]["encoder 1"][0, 1].max(), abs=1e-6
+    )
+
+
+def test_models_are_compared_in_one_panel_per_state_and_layer() -> None:
+    known = {
+        variant: weights_of(
+            asked := as_learning(cell(variant)), {"at the start": start_of(asked)},
+            held_out_batch(asked),
+        )
+        for variant in ("V", "D", "R")
+    }  # fmt: skip
+    known["R"]["later"] = {"encoder 0": np.array([0.5, 0.5])}
+    drawn = compared_histograms(known, "three")
+    assert [panel["title"] for panel in drawn["concat"]][3:5] == [
+        "decoder layer 2, at the start", "encoder layer 1, later",
+    ]  # fmt: skip
+    lines = [
+        {row["line"] for row in drawn["datasets"][panel["data"]["name"]]}
+        for panel in drawn["concat"]
+        if panel["data"]["name"] in drawn["datasets"]
+    ]
+    assert lines[0] == {"V", "D", "R"}
+    assert lines[4] == {"R"}
+    for panel in drawn["concat"]:
+        rows = drawn["datasets"][panel["data"]["name"]]
+        for name in {row["line"] for row in rows}:
+            assert sum(r["share"] for r in rows if r["line"] == name) == pytest.approx(1)
 
 
 def test_checkpoints_read_back_and_others_are_refused(tmp_path: Path) -> None:
@@ -132,10 +175,16 @@ def inspected(*arguments: str) -> int:
 def test_a_run_is_trained_and_drawn(
     run: Path, framework: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert inspected(str(run), "--variant", "R", "--framework", framework, "--steps", "3") == 0
+    asked = (str(run), "--variant", "R", "--framework", framework, "--steps", "3")
+    assert inspected(*asked) == 0
     assert "loss" in capsys.readouterr().err
     names = {path.name for path in (run / "inspect").iterdir()}
-    pictures = {f"R-{framework}-{p}.{s}" for p in ("histograms", "maps") for s in ("svg", "png")}
+    pictures = {
+        f"R-{framework}-{p}.{s}" for p in ("histograms", "maps", "heads") for s in ("svg", "png")
+    } | {f"R-{framework}-spread.csv"}
+    assert names == pictures  # no checkpoint is kept unless asked
+    assert inspected(*asked, "--keep") == 0
+    names = {path.name for path in (run / "inspect").iterdir()}
     kept = {f"R-{framework}-{state}.npz" for state in ("at-the-start", "after-3-steps")}
     assert names == pictures | kept
     before = read_checkpoint(run / "inspect" / f"R-{framework}-at-the-start.npz")[1]
@@ -152,7 +201,7 @@ def test_a_checkpoint_is_drawn_the_same_each_time(run: Path) -> None:
         assert inspected(str(run / "mine.npz"), "--out", str(run / folder)) == 0
         pictures.append({p.name: p.read_bytes() for p in (run / folder).iterdir()})
     assert pictures[0] == pictures[1]
-    assert len(pictures[0]) == 4
+    assert len(pictures[0]) == 7
 
 
 def test_what_cannot_be_inspected_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,12 +234,12 @@ def test_a_cell_of_a_learning_task_is_trained_on_it(
     ))  # fmt: skip
     assert inspected(str(folder)) == 0
     assert "mqar: loss" in capsys.readouterr().err
-    assert (folder / "inspect" / "V-torch-after-4-steps.npz").is_file()
+    assert "after 4 steps" in (folder / "inspect" / "V-torch-spread.csv").read_text()
     write_checkpoint(folder / "checkpoints" / f"{asked.id}.npz", asked, start_of(asked))
     assert inspected(str(folder), "--out", str(tmp_path / "kept")) == 0
     captured = capsys.readouterr()
     assert "loss" not in captured.err
-    assert {path.suffix for path in (tmp_path / "kept").iterdir()} == {".svg", ".png"}
+    assert {path.suffix for path in (tmp_path / "kept").iterdir()} == {".svg", ".png", ".csv"}
     assert inspected(str(folder), "--task", "cost") == 2
     assert "task cost trains nothing" in capsys.readouterr().err
     assert inspected(str(folder), "--task", "listops") == 2

@@ -1,4 +1,4 @@
-"""`synthbench inspect`: draw the mixing weights of a model before and after training."""
+"""`synthbench inspect`: draw the mixing weights of models before and after training."""
 
 from __future__ import annotations
 
@@ -7,41 +7,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.completion import complete_run, complete_variant
-from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain, say
+from synthbench.cli.completion import complete_run, complete_variants
+from synthbench.cli.options import Plugin, Results, split_list
+from synthbench.cli.output import say
 from synthbench.cli.runs import find_run
-from synthbench.errors import NotationError, UnknownNameError
+from synthbench.errors import NotationError
 
 if TYPE_CHECKING:
-    from synthbench.mixers.base import Array
-    from synthbench.suites.cell import Cell
-
-START = "at the start"
-LEAST_BATCH = 16  # of a cell that trained nothing
+    from synthbench.backends.base import Batch
+    from synthbench.cli.inspected import Inspected
 
 
 def inspect(
-    source: Annotated[
-        str,
+    sources: Annotated[
+        list[str],
         typer.Argument(
-            metavar="RUN|CHECKPOINT",
-            help="A run, with --variant to choose the cell; or a checkpoint.",
+            metavar="RUN|CHECKPOINT...",
+            help="A run, with --variants to choose its models; or one checkpoint or several.",
             autocompletion=complete_run,
         ),
     ],
-    variant: Annotated[
-        str | None,
+    variants: Annotated[
+        list[str],
         typer.Option(
+            "--variants",
             "--variant",
-            help="A variant of the run.",
+            metavar='"V,D"',
+            help="Variants of the run, by comma; several are also drawn side by side.",
             show_default="V",
-            autocompletion=complete_variant,
+            autocompletion=complete_variants,
         ),
-    ] = None,
+    ] = [],  # noqa: B006
     framework: Annotated[
         str | None,
-        typer.Option("--framework", help="Train in torch or jax.", show_default="the first"),
+        typer.Option("--framework", help="Of torch or jax.", show_default="the first"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="The training with this seed.", show_default="the smallest"),
     ] = None,
     task: Annotated[
         str | None,
@@ -66,7 +69,23 @@ def inspect(
             "--batch", min=1, help="Examples per step.", show_default="the cell's, 16 at least"
         ),
     ] = None,
-    head: Annotated[int, typer.Option("--head", min=0, help="The head that heat maps show.")] = 0,
+    head: Annotated[
+        int, typer.Option("--head", min=0, help="The head of the heat maps by state.")
+    ] = 0,
+    example: Annotated[
+        int, typer.Option("--example", min=0, help="The held-out example of the heat maps.")
+    ] = 0,
+    text: Annotated[
+        str | None,
+        typer.Option("--text", help="A text for the heat maps, in place of a held-out example."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option("--target", help="Beside --text: what the decoder of two stacks reads."),
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Save the parameters beside the figures.")
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -81,118 +100,82 @@ def inspect(
 ) -> None:
     """Draw histograms and heat maps of the mixing weights of each layer, as SVG and PNG.
 
-    The model of a cell is trained from its start values: on the learning task of the cell, or else
-    on a small generated task such as predicting the next token of random walks. Its weights are
-    drawn before and after training, and its parameters are saved as checkpoints in the same folder.
-    Where the run kept the parameters of the cell (option keep of its task), these are drawn.
+    Where the run kept the trained parameters (option keep of its task), these are drawn, beside the
+    start values of the same seed. Else the model of a cell is trained now: on the learning task of
+    the cell, or on a small generated task such as predicting the next token of random walks.
+    Histograms are of a batch of held-out examples, and the spread of the same weights is written as
+    CSV; heat maps are of one example.
     """
-    from synthbench.checkpoint import read_checkpoint
-    from synthbench.report.figures.image_files import write_figures
-    from synthbench.report.figures.weights import heat_maps, histograms, weights_of
+    from synthbench.cli.inspected import Wanted, from_checkpoint, from_run, variants_of
+    from synthbench.cli.inspected import keep as keep_checkpoints
     from synthbench.run.extensions import load_plugin
-    from synthbench.tasks.training import as_learning
 
     for module in plugin:
         load_plugin(module)
-    if Path(source).is_file():
-        cell, parameters = read_checkpoint(Path(source))
-        states = {Path(source).stem: parameters}
-        folder = out or Path(source).parent
-        name = Path(source).stem
-        shown = as_learning(cell, task)
-    else:
-        run = find_run(source, results)
-        cell = _choose(run, variant, framework)
-        name = _file_name(cell)
+    if target is not None and text is None:
+        raise NotationError("--target stands beside --text; give both")
+    paths = [Path(source) for source in sources]
+    if all(path.is_file() for path in paths):
+        folder = out or paths[0].parent
+        models = [from_checkpoint(path, task) for path in paths]
+    elif len(sources) == 1:
+        run = find_run(sources[0], results)
         folder = out or run / "inspect"
-        kept = None if (task, steps, batch) != (None, None, None) else _kept(run, cell)
-        if kept is not None:
-            shown, states = cell, kept
-        else:
-            shown = cell.changed(batch=batch or max(cell.batch, LEAST_BATCH))
-            shown = as_learning(shown, task, steps or None)
-            states = _trained(shown, folder / name, plugin, draw_only=steps == 0)
-    found = weights_of(shown, states)
-    title = f"{cell.variant} in {cell.framework}: weights"
-    pictures = {
-        f"{name}-histograms": histograms(found, title),
-        f"{name}-maps": heat_maps(found, title, head),
-    }
-    for path in write_figures(pictures, folder):
-        say(path)
-
-
-def _kept(run: Path, cell: Cell) -> dict[str, dict[str, Array]] | None:
-    """The parameters of a cell before and after its training; None if the run did not keep them."""
-    from synthbench.checkpoint import read_checkpoint
-    from synthbench.models.start_values import start_values
-    from synthbench.run.folders import CHECKPOINTS
-    from synthbench.suites.cell import model_of
-
-    path = run / CHECKPOINTS / f"{cell.id}.npz"
-    if not path.is_file():
-        return None
-    _, parameters = read_checkpoint(path)
-    return {
-        START: start_values(model_of(cell).parameters(), cell.seed), "after training": parameters
-    }  # fmt: skip
-
-
-def _trained(
-    cell: Cell, stem: Path, plugins: list[str], draw_only: bool
-) -> dict[str, dict[str, Array]]:
-    """The parameters of a learning cell before and after a training, saved beside `stem`."""
-    from synthbench.checkpoint import write_checkpoint
-    from synthbench.models.start_values import start_values
-    from synthbench.run.host_client import Host
-    from synthbench.suites.cell import model_of
-
-    states = {START: start_values(model_of(cell).parameters(), cell.seed)}
-    if not draw_only:
-        host = Host(cell.framework, plugins=plugins, device=cell.device)
-        try:
-            trained = host.call(
-                "synthbench.tasks.training:train",
-                {"cell": cell.model_dump(mode="json")},
-                timeout_seconds=24 * 3600,
-            )
-        finally:
-            host.stop()
-        first, last = trained.losses[0], trained.losses[-1]
-        complain(f"{cell.task}: loss {first:.3f} at the start, {last:.3f} at the end")
-        states[f"after {len(trained.losses)} steps"] = trained.end
-    for state, parameters in states.items():
-        path = stem.with_name(f"{stem.name}-{state.replace(' ', '-')}.npz")
-        write_checkpoint(path, cell, parameters)
-        say(path)
-    return states
-
-
-def _choose(run: Path, variant: str | None, framework: str | None) -> Cell:
-    """The longest cell of a variant in a framework, a train step if possible."""
-    from synthbench.mixers.notation import canonical
-    from synthbench.store import read_run
-
-    cells = [record.cell for record in read_run(run).records]
-    if not cells:
+        wanted = Wanted(framework, seed, task, steps, batch)
+        names = variants_of(run, split_list(variants))
+        models = [from_run(run, name, wanted, plugin) for name in names]
+    else:
         raise NotationError(
-            f"{run} has no records yet, so there is no model to draw; choose another run"
+            "several sources have to be files of checkpoints; choose one run, or name files that "
+            "exist"
         )
-    frameworks = sorted({cell.framework for cell in cells}, reverse=True)
-    if framework is not None and framework not in frameworks:
-        raise UnknownNameError("framework of this run", framework, frameworks)
-    variants = list(dict.fromkeys(cell.variant for cell in cells))
-    name = canonical(variant) if variant else ("V" if "V" in variants else variants[0])
-    if name not in variants:
-        raise UnknownNameError("variant of this run", name, variants)
-    chosen = framework or frameworks[0]
-    fitting = [c for c in cells if (c.variant, c.framework) == (name, chosen) and not c.replica]
-    if not fitting:
-        raise NotationError(f"{run} has no cell of {name} in {chosen}")
-    return max(fitting, key=lambda cell: (cell.mode == "train", cell.seq_len))
+    if keep:
+        keep_checkpoints(models, folder)
+
+    def chosen(one: Inspected) -> Batch:
+        from synthbench.tasks.training import held_out_example, text_example
+
+        if text is None:
+            return held_out_example(one.cell, example)
+        return text_example(one.cell, text, target)
+
+    examples = [chosen(one) for one in models]
+    for path in _draw(models, examples, head, folder):
+        say(path)
 
 
-def _file_name(cell: Cell) -> str:
-    kept = "".join(c if c.isalnum() or c in "+-." else "_" for c in cell.variant)
-    label = f"{cell.label}-" if cell.label else ""
-    return f"{label}{kept.strip('_')}-{cell.framework}"
+def _draw(models: list[Inspected], examples: list[Batch], head: int, folder: Path) -> list[Path]:
+    """Write the figures and the spreads of all models; return the files."""
+    from synthbench.cli.inspected import labels_of
+    from synthbench.report.figures.image_files import write_figures
+    from synthbench.report.figures.weight_spreads import write_spreads
+    from synthbench.report.figures.weights import (
+        compared_histograms,
+        head_maps,
+        heat_maps,
+        histograms,
+        maps_of,
+        weights_of,
+    )
+    from synthbench.tasks.training import held_out_batch
+
+    labels = labels_of(models)
+    found = {
+        label: weights_of(one.cell, one.states, held_out_batch(one.cell))
+        for label, one in zip(labels, models, strict=True)
+    }
+    pictures = {}
+    for one, label, example in zip(models, labels, examples, strict=True):
+        cell = one.cell
+        title = f"{cell.variant} in {cell.framework}: weights"
+        drawn = maps_of(cell, one.states, example)
+        last, by_layer = list(drawn.items())[-1]
+        pictures[f"{one.name}-histograms"] = histograms(found[label], title)
+        pictures[f"{one.name}-maps"] = heat_maps(drawn, title, head)
+        pictures[f"{one.name}-heads"] = head_maps(by_layer, f"{title} {last}")
+    name = "-".join(one.name for one in models)
+    if len(models) > 1:
+        title = f"{' and '.join(labels)}: weights"
+        pictures[f"{name}-histograms"] = compared_histograms(found, title)
+    cells = {label: (one.cell, found[label]) for label, one in zip(labels, models, strict=True)}
+    return [*write_figures(pictures, folder), write_spreads(cells, folder / f"{name}-spread.csv")]

@@ -23,21 +23,35 @@ def weights(
     Raises UnsupportedError for a mixer that weighs nothing.
     """
     watched: dict[str, Array] = {}
-    reference(model, p, inputs, padding_mask, watched)
+    hidden(model, p, inputs, padding_mask, watched)
     return watched
 
 
-def reference(
+def reference(model: Model, p: Tensors, inputs: Array, padding_mask: Array | None) -> Array:
+    """See `Model.reference`."""
+    x, mask = hidden(model, p, inputs, padding_mask)
+    if not model.is_stack:
+        return x
+    if model.kind == "classifier":
+        y: Array = mean(x, mask) @ p["labels"] + p["labels_bias"]
+        return y
+    return x @ p["embedding"].T
+
+
+def hidden(
     model: Model,
     p: Tensors,
     inputs: Array,
     padding_mask: Array | None,
     watched: dict[str, Array] | None = None,
-) -> Array:
-    """See `Model.reference`; the weights of each layer are put into `watched`."""
+) -> tuple[Array, Array | None]:
+    """X [B,L,d] of the last stack with its mask, before the logits; Y of a bare mixer.
+
+    The weights of each layer are put into `watched`.
+    """
     if not model.is_stack:
-        own = below("mixer", p)
-        return mixed(model, own, inputs, padding_mask, bool(model.causal), "mixer", watched)
+        own, causal = below("mixer", p), bool(model.causal)
+        return mixed(model, own, inputs, padding_mask, causal, "mixer", watched), padding_mask
     x = mask = source = source_mask = None
     tokens_and_masks = zip(model.split(inputs), model.split(padding_mask), strict=True)
     for stack, (tokens, mask) in zip(model.stacks, tokens_and_masks, strict=True):
@@ -46,10 +60,7 @@ def reference(
         x = run(model, stack, own, x, mask, source, source_mask, watched)
         source, source_mask = x, mask
     assert x is not None
-    if model.kind == "classifier":
-        y: Array = mean(x, mask) @ p["labels"] + p["labels_bias"]
-        return y
-    return x @ p["embedding"].T
+    return x, mask
 
 
 def embedded(model: Model, p: Tensors, tokens: Array) -> Array:

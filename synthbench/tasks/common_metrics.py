@@ -53,6 +53,8 @@ COMMON_METRICS: dict[str, Metric] = {
         "tolerance", format=scientific, of=measured("parity", "gradient_tolerance")
     ),
     "parity_passed": Metric("passed", type="flag", of=measured("parity", "passed")),
+    "encoder_spread": Metric("spread of encoder weights"),  # of trainings with the option spread
+    "decoder_spread": Metric("spread of decoder weights"),
     "built_form": Metric("form", type="text", of=measured("form")),
     "kernels": Metric("kernels", type="text", of=kernels),
     "missing": Metric("missing", type="mapping", of=missing),

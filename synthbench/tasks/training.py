@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from synthbench.backends.base import BACKENDS, Backend
-from synthbench.errors import UnsupportedError
+import numpy as np
+
+from synthbench.backends.base import BACKENDS, Backend, Batch
+from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.inputs import setting_of
 from synthbench.mixers.base import Array
 from synthbench.models.start_values import start_values
 from synthbench.suites.cell import Cell, model_of
 from synthbench.tasks.catalog import check_task, find, task_of
 from synthbench.tasks.learning.base import LearningTask
-from synthbench.tasks.learning.examples import order_of
+from synthbench.tasks.learning.examples import Examples, order_of
+from synthbench.tasks.learning.text import TextTask
 
 DEFAULT = "walks"  # what a model of a cell without a learning task is trained on
 STEPS = 300
@@ -45,12 +49,42 @@ def as_learning(cell: Cell, task: str | None = None, steps: int | None = None) -
     return asked
 
 
-def held_out_inputs(cell: Cell) -> Array:
-    """Held-out inputs of a learning cell, one batch."""
-    task, model = cast(LearningTask, task_of(cell)), model_of(cell)
-    examples = task.examples(model, cell.seq_len, cell.seed)["test"]
+def held_out_batch(cell: Cell) -> Batch:
+    """One batch of held-out examples of a learning cell."""
+    examples = _splits(cell)["test"]
     size = cell.batch if examples.size is None else min(cell.batch, examples.size)
-    return examples.batch(order_of(examples, size, 0, 0)).inputs
+    return examples.batch(order_of(examples, size, 0, 0))
+
+
+def held_out_example(cell: Cell, number: int) -> Batch:
+    """One held-out example of a learning cell; raises NotationError for one that does not exist."""
+    examples = _splits(cell)["test"]
+    if examples.size is not None and number >= examples.size:
+        raise NotationError(
+            f"example {number} does not exist; choose one from 0 to {examples.size - 1}"
+        )
+    return examples.batch(np.array([number]))
+
+
+def text_example(cell: Cell, text: str, target: str | None) -> Batch:
+    """A text as the model of a learning cell reads it.
+
+    Raises UnsupportedError for a task without texts, NotationError for a target too much or too
+    little.
+    """
+    task, model = task_of(cell), model_of(cell)
+    if not isinstance(task, TextTask):
+        raise UnsupportedError(
+            f"task {cell.task} does not learn from texts; leave out the text and choose a held-out "
+            "example by its number"
+        )
+    task.examples(model, cell.seq_len, cell.seed)  # reads the texts, from which tokens are learned
+    return task.read(model, cell.seq_len, text, target)
+
+
+def _splits(cell: Cell) -> Mapping[str, Examples]:
+    task = cast(LearningTask, task_of(cell))
+    return task.examples(model_of(cell), cell.seq_len, cell.seed)
 
 
 def train(cell: dict[str, Any]) -> Training:
@@ -59,7 +93,7 @@ def train(cell: dict[str, Any]) -> Training:
     backend = cast(Backend, importlib.import_module(BACKENDS[asked.framework]))
     task, model = cast(LearningTask, task_of(asked)), model_of(asked)
     start = start_values(model.parameters(), asked.seed)
-    examples = task.examples(model, asked.seq_len, asked.seed)["train"]
+    examples = _splits(asked)["train"]
     trainer = backend.trainer(model, start, setting_of(asked), task)
     produced = [
         trainer.step(

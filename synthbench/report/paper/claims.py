@@ -53,7 +53,7 @@ class PaperColumn(_Part):
     label: str
     quantity: Quantity
     unit: PositiveFloat = 1.0  # brings a printed number to one
-    tasks: dict[str, str] = {}  # of a quality: task -> metric, the paper's own task first
+    tasks: dict[str, str] = {}  # of a quality or weights: task -> metric, the paper's own first
     setting: str | None = None  # a name of `settings`
     data: str | None = None
     same_data: tuple[str, ...] = ()  # how `data` is called on the Hugging Face hub, with its config

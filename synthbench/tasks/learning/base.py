@@ -9,6 +9,7 @@ from typing import ClassVar
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.mixers.base import Array
+from synthbench.models.layer_weights import require_weights
 from synthbench.models.model import Model
 from synthbench.models.recipe import Recipe
 from synthbench.models.spec import ModelKind
@@ -32,6 +33,7 @@ class LearningTask(Task, Recipe):
     target: float | None = None  # of the metric: how soon is it reached?
     patience: int | None = None  # evaluations without a better metric before it stops; None: never
     keep: bool = False  # the trained parameters, as a checkpoint that `synthbench inspect` draws
+    spread: bool = False  # of the mixers' weights, at each evaluation: see weight_spread.py
 
     modes: ClassVar[tuple[Mode, ...]] = ("train",)
     on_several_devices: ClassVar[bool] = True
@@ -78,7 +80,10 @@ class LearningTask(Task, Recipe):
                 f"task {self.name}: steps, evaluations and held_out are at least 1; got "
                 f"{self.steps}, {self.evaluations} and {self.held_out}"
             )
-        self.check_sizes(model_of(cell), cell.seq_len)
+        model = model_of(cell)
+        if self.spread:
+            require_weights(model.mixer)
+        self.check_sizes(model, cell.seq_len)
 
     def check_sizes(self, model: Model, seq_len: int) -> None:
         """Raise UnsupportedError where the model is too small for the task."""

@@ -21,6 +21,7 @@ from synthbench.tasks.base import TaskContext
 from synthbench.tasks.learning.evaluation import answers_to, mean_loss
 from synthbench.tasks.learning.examples import SPLITS, Examples, order_of
 from synthbench.tasks.learning.saved_state import SavedState, read_state, write_state
+from synthbench.tasks.learning.weight_spread import spread_metrics
 
 if TYPE_CHECKING:
     from synthbench.tasks.learning.base import LearningTask
@@ -123,6 +124,11 @@ class Loop:
         if not math.isfinite(loss):
             self.training.diverged_step = max(self.steps, 1)
             raise DivergedError(f"the held-out loss is {loss} after step {self.steps}")
+        metrics = task.scores(self.context.model, answers)
+        if task.spread:
+            metrics |= spread_metrics(
+                self.context.model, self.trainer.parameters(), self.splits["test"], task.held_out
+            )
         forward = self.context.model.flops(batch=cell.batch, seq_len=cell.seq_len)
         evaluation = Evaluation(
             step=self.steps,
@@ -131,7 +137,7 @@ class Loop:
             flops=None if forward is None else WITH_BACKWARD * forward * self.steps,
             train_loss=float(np.mean(self.recent)) if self.recent else None,
             loss=loss,
-            metrics=task.scores(self.context.model, answers),
+            metrics=metrics,
         )
         self.recent = []
         self.training.evaluations.append(evaluation)

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from synthbench.errors import UnsupportedError
+import numpy as np
+
+from synthbench.backends.base import Batch
+from synthbench.errors import NotationError, UnsupportedError
 from synthbench.models.model import Model
 from synthbench.suites.cell import Cell
 from synthbench.tasks.data.base import SPLITS, Rows
@@ -14,7 +17,8 @@ from synthbench.tasks.data.catalog import source_of
 from synthbench.tasks.data.read import read_splits
 from synthbench.tasks.learning.base import LearningTask
 from synthbench.tasks.learning.examples import Examples
-from synthbench.tasks.learning.tokenizers.base import Tokenizer
+from synthbench.tasks.learning.sequences import padded, pair_batch, with_end
+from synthbench.tasks.learning.tokenizers.base import BOS, Tokenizer
 from synthbench.tasks.learning.tokenizers.choice import tokenizer_choice
 from synthbench.tasks.options import TYPES
 
@@ -74,6 +78,30 @@ class TextTask(LearningTask):
     ) -> Examples:
         """The examples of one split; raises DataError or UnsupportedError."""
         raise NotImplementedError(f"{type(self).__name__} defines no examples_of()")
+
+    def read(self, model: Model, seq_len: int, text: str, target: str | None) -> Batch:
+        """A text of one's own as the model reads it, cut or filled up as in an example.
+
+        Raises NotationError unless there is a target for an encoder_decoder, and for no other.
+        """
+        is_pair = model.kind == "encoder_decoder"
+        if is_pair != (target is not None):
+            raise NotationError(
+                f"a model of kind {model.kind} reads {'two texts' if is_pair else 'one text'}; "
+                + ("give a target beside the text" if is_pair else "leave out the target")
+            )
+        encode = self.corpus.tokenizer.encode
+        if target is not None and model.target_len is not None:
+            source, wanted = encode([text]), encode([target])
+            return pair_batch(
+                with_end(source, seq_len), with_end(wanted, model.target_len), seq_len,
+                model.target_len,
+            )  # fmt: skip
+        tokens = with_end(encode([text]), seq_len)
+        if model.kind == "decoder":  # which reads what stands before each token
+            tokens = [np.append(BOS, one)[:-1] for one in tokens]
+        inputs, mask = padded(tokens, seq_len)
+        return Batch(inputs, inputs, mask)
 
     @property
     def corpus(self) -> Corpus:

@@ -23,9 +23,14 @@ def together(answers: Iterable[Answer]) -> Answer:
 
 
 def of_direction(expected: str, found: Direction) -> Answer:
-    """Of "higher" or "lower" against a verdict: what is surely the same has no direction."""
+    """Of "higher", "lower" or "different" against a verdict.
+
+    What is surely the same has no direction.
+    """
     if found == "unknown":
         return "undecided"
+    if expected == "different":
+        return "does not hold" if found == "same" else "holds"
     return "holds" if found == expected else "does not hold"
 
 

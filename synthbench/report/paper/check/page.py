@@ -61,7 +61,9 @@ HOW = {
     "Quality after training": (
         "At the end of training, the first minus the second within each seed, or their ratio where "
         "the claim is about a size; with the 95% confidence interval over seeds. A direction is "
-        "judged after Holm's correction for all claims that the run decides."
+        "judged after Holm's correction for all claims that the run decides; `different` holds if "
+        "either direction does. The spread of weights: their standard deviation on held-out "
+        "examples, the mean over the layers of the encoder."
     ),
 }
 

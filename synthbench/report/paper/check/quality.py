@@ -1,4 +1,4 @@
-"""Claims about what a model learns, from trainings with several seeds."""
+"""Claims about what a model learns, and how its weights spread, from trainings with seeds."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from synthbench.report.paper.check.trainings import TrainedPair, trained_pairs
 from synthbench.report.paper.claims import DIRECTIONS
 from synthbench.store import Run
 
+LEARNED = ("quality", "weights")
 ONE_SEED = "one seed"
 NO_SEED = "no shared seed"
 NO_RATIO = "a value is not above 0"
@@ -33,7 +34,7 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
     asked = [
         (question, trained)
         for question in questions
-        if question.column.quantity == "quality"
+        if question.column.quantity in LEARNED
         for trained in trained_pairs(prepared.run, prepared.context.qualities, question)
     ]
     directions = [at for at, (question, _) in enumerate(asked) if _is_direction(question)]
@@ -46,7 +47,9 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
             judged[at] = known
         elif seeds := paired(trained.known(0), trained.known(1)):
             margin = _margin(prepared, trained)
-            further[at] = Comparison(seeds, "higher", margin, trained.pair.one.task)
+            further[at] = Comparison(
+                seeds, "higher", margin, f"{trained.pair.one.task} {trained.metric}"
+            )
     for at, one in zip(further, judge(list(further.values())), strict=True):
         judged[at] = one, _direction(one, "higher")
     for at, (question, trained) in enumerate(asked):
@@ -86,7 +89,9 @@ def _margin(prepared: Prepared, trained: TrainedPair) -> float:
 
 
 def _is_direction(question: Question) -> bool:
-    return question.claim.expect in DIRECTIONS and question.claim.by is None
+    """Whether the sign of the difference decides, or that there is one."""
+    claim = question.claim
+    return claim.expect == "different" or (claim.expect in DIRECTIONS and claim.by is None)
 
 
 def _nothing_yet(run: Run, question: Question, trained: TrainedPair) -> Evidence:

@@ -71,7 +71,7 @@ def setting(evidence: Evidence) -> str:
 def why_not_measured(question: Question) -> str:
     """Why nothing is said about a pair: nothing here can measure it, or no run has."""
     quantity, tasks = question.column.quantity, question.column.tasks
-    return "no task" if quantity == "weights" or (quantity == "quality" and not tasks) else "no run"
+    return "no task" if quantity in ("quality", "weights") and not tasks else "no run"
 
 
 def others(pair: CheckedPair) -> str:
