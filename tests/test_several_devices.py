@@ -159,6 +159,39 @@ def test_cores_are_disjoint_and_threads_of_a_core_stay_together(
     ]
 
 
+SHARED = """
+axes: {variant: [V, R], framework: [torch], task: [mqar], mode: [train], seq_len: [32, 64],
+       batch: [4], devices: [1, 2]}
+model: {kind: decoder, d_model: 8, heads: 2, layers: 1, vocabulary: 32}
+baseline: V
+"""
+
+
+def test_a_cell_that_shares_devices_needs_as_many_cores_in_a_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(places, "CPUS", Path("/nowhere"))
+    monkeypatch.setattr(places, "usable_cores", lambda: list(range(4)))
+    assert len(places_of(plan("cpu", SHARED), 2)) == 2
+    message = (
+        r"^--slots 3 gives each slot 1 core, but cells of this plan share 2 devices .*; give f"
+    )
+    with pytest.raises(NotationError, match=message):
+        places_of(plan("cpu", SHARED), 3)
+
+
+def test_cells_that_share_devices_have_them_for_themselves() -> None:
+    several = plan("cuda:3,cuda:0,cuda:1,cuda:2", SHARED)
+    assert several.device == "cuda:3,cuda:0,cuda:1,cuda:2"
+    assert {cell.device for cell in several.cells} == {"cuda:0", "cuda:2"}
+    assert [place.device for place in places_of(several, None)] == ["cuda:0", "cuda:2"]
+    assert several.notes[-1].endswith("one cell at a time from each of cuda:0, cuda:2 on")
+    assert {cell.device for cell in plan("cuda:0,cuda:2,cuda:3", SHARED).cells} == {"cuda:2"}
+    message = r"^--device cuda:0,cuda:2: cells of this plan share 2 devices that follow each other "
+    with pytest.raises(NotationError, match=message):
+        plan("cuda:0,cuda:2", SHARED)
+
+
 def test_a_part_of_a_plan_uses_the_devices_of_its_cells() -> None:
     several = plan("cuda:0,cuda:1")
     shard = split_into_shards(several.cells)[0]

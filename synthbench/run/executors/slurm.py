@@ -24,8 +24,8 @@ from synthbench.run.slurm_commands import Job
 from synthbench.run.slurm_options import of_sbatch, of_submitit, parse_options, stop_delay
 from synthbench.run.slurm_reasons import cannot_start, what_to_do
 from synthbench.run.slurm_task import ShardTask
+from synthbench.run.spread import most_devices
 from synthbench.store import make_folder, read_jobs, read_text, write_text
-from synthbench.suites.plan import Plan
 
 FOLDER = "slurm"  # in jobs/: submitit's files, and which job measures which shard
 LARGEST_ARRAY = 1000  # tasks; Slurm's own limit is 1001 unless a cluster has another
@@ -66,7 +66,7 @@ class SlurmExecutor(Executor):
         limit = slurm_commands.time_limit(self.sbatch.get("partition"))
         slurm_commands.minutes_of(self.sbatch.setdefault("time", limit))
         of_submitit(self.sbatch)
-        devices = _devices_of(work.plan)
+        devices = most_devices(work.plan.cells)
         options = of_sbatch(self.sbatch, work.plan.device, devices)
         slurm_commands.require_accepted(options, devices)
         return {}
@@ -137,7 +137,7 @@ class SlurmExecutor(Executor):
         for order in orders:
             order.write(run_dir)
             node = _node_before(run_dir, order.shard.name, facts)
-            groups.setdefault((node, _devices_of(order.plan)), []).append(order)
+            groups.setdefault((node, most_devices(order.plan.cells)), []).append(order)
         for (node, _), group in groups.items():
             for begin in range(0, len(group), LARGEST_ARRAY):
                 self._submit_array(run_dir, group[begin : begin + LARGEST_ARRAY], node)
@@ -167,7 +167,7 @@ class SlurmExecutor(Executor):
     def _parameters(self, order: Order, node: str | None) -> dict[str, Any]:
         """What submitit is asked for."""
         measure = order.plan.settings.measure
-        options = of_sbatch(self.sbatch, order.plan.device, _devices_of(order.plan))
+        options = of_sbatch(self.sbatch, order.plan.device, most_devices(order.plan.cells))
         if node is not None and not {"nodelist", "exclude"} & options.keys():
             options["nodelist"] = node
         package = str(Path(__file__).resolve().parents[3])
@@ -203,11 +203,6 @@ class SlurmExecutor(Executor):
                 f"slurm: {len(found)} shards, {statistics.median(found):.1f} s per shard beside "
                 "its cells (median)"
             )
-
-
-def _devices_of(plan: Plan) -> int:
-    """How many devices the largest cells of a plan share."""
-    return max((cell.devices for cell in plan.cells), default=1)
 
 
 def shards_of_jobs(run_dir: Path) -> dict[str, str]:
