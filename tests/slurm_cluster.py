@@ -13,7 +13,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
@@ -37,6 +37,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+TaskProlog={folder}/prolog
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 KillWait=5
 ReturnToService=2
@@ -73,6 +74,12 @@ class Cluster:
             (self.folder / name).mkdir(mode=0o755)
         text = CONFIGURATION.format(folder=self.folder, host=host, **ports)
         (self.folder / "slurm.conf").write_text(text)
+        # Both nodes are this machine; as two machines, they do not wait for each other's locks.
+        prolog = self.folder / "prolog"
+        prolog.write_text(
+            f"#!/bin/sh\necho export SYNTHBENCH_LOCKS={self.folder}/locks-$SLURMD_NODENAME\n"
+        )
+        prolog.chmod(0o755)
         key = self.folder / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -85,6 +92,10 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
+        self.until_idle()
+
+    def until_idle(self) -> None:
+        """Wait until both nodes take jobs."""
         state = ("sinfo", "--noheader", "--Node", "--partition=short", "--format=%T")
         self._wait("two idle nodes", lambda: self.ask(*state).split() == ["idle", "idle"])
 
@@ -93,9 +104,9 @@ class Cluster:
         self._run_daemon("slurmctld", "-D")
         self._wait("the controller", lambda: "is UP" in self.ask("scontrol", "ping"))
 
-    def start_node(self, node: str) -> None:
-        """Start the daemon of a node."""
-        self._run_daemon("slurmd", "-D", "-N", node, name=node)
+    def start_node(self, node: str, prefix: Sequence[str] = ()) -> None:
+        """Start the daemon of a node, as the arguments of a command `prefix`."""
+        self._run_daemon("slurmd", "-D", "-N", node, name=node, prefix=prefix)
 
     def kill(self, name: str) -> None:
         """Kill a daemon: slurmctld, or that of a node."""
@@ -123,12 +134,14 @@ class Cluster:
                 process.kill()
                 process.wait()
 
-    def _run_daemon(self, program: str, *arguments: str, name: str | None = None) -> None:
+    def _run_daemon(
+        self, program: str, *arguments: str, name: str | None = None, prefix: Sequence[str] = ()
+    ) -> None:
         path = _program(program)
         assert path is not None
         with open(self.folder / f"{name or program}.out", "ab") as out:
             self.daemons[name or program] = subprocess.Popen(
-                [path, *arguments], env=self.environment, stdout=out, stderr=out,
+                [*prefix, path, *arguments], env=self.environment, stdout=out, stderr=out,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 
