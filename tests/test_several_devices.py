@@ -37,7 +37,7 @@ from synthbench.run.spread import deal
 from synthbench.store import list_runs, read_info, read_records
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
-from tests.page_commands import commands_of, run_command
+from tests.page_commands import ROOT, commands_of, run_command, sections
 
 MANY = """
 axes: {variant: [V, R], framework: [torch, jax], seq_len: [8, 16, 32], dtype: [float32, bfloat16]}
@@ -310,3 +310,17 @@ def test_slots_have_cores_of_their_own_and_an_interrupted_run_goes_on(tmp_path: 
     assert [len(cores) for cores in used.values()] == [1, 1]
     assert used[8] != used[16]
     assert len(read_info(run_dir).machines) == 2
+
+
+def test_the_commands_of_every_section_are_run_by_a_test() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    assert sections() == ["Slots of a processor", "A Slurm cluster", "A Ray cluster"]
+    for section in sections():
+        assert f'commands_of("{section}")' in tests
+    # What needs GPUs is in blocks of another kind: only that.
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    run_here = [line for section in sections() for line in commands_of(section)]
+    others = {line for line in page.splitlines() if line.startswith(("synthbench ", "ray "))}
+    assert {line.partition(" --device ")[2].partition(":")[0] for line in others - {*run_here}} == {
+        "cuda"
+    }

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 
 from synthbench.store import read_jobs, read_run
-from tests.page_commands import commands_of
+from tests.page_commands import commands_of, run_command
 from tests.slurm_caller import PLACES, Caller, caller, cluster, form
 
 __all__ = ["caller", "cluster"]  # fixtures
@@ -19,16 +19,16 @@ NAMES = ("torch", "forward", "train", "V", "R")
 
 
 def test_the_commands_of_the_page_run_as_written(caller: Caller) -> None:
-    submit, status, wait, cancel = commands_of("A Slurm cluster")
-    for line in (submit, status, wait, cancel):
+    def run_line(line: str) -> str:
         assert line.startswith("synthbench ")
-    assert "synthbench status results/smoke/cluster" in caller.call(*shlex.split(submit)[1:])
-    printed = caller.call(*shlex.split(status)[1:])
-    assert re.search(r"unfinished, \d of 4 cells and rounds", printed)
-    printed = caller.call(*shlex.split(wait)[1:])
-    assert "Tables:  results/smoke/cluster/tables" in printed
-    assert "has no jobs to end" in caller.call(*shlex.split(cancel)[1:])
-    printed = caller.call(*shlex.split(status)[1:])
+        return run_command(line, caller.folder, caller.environment)
+
+    submit, status, wait, cancel = commands_of("A Slurm cluster")
+    assert "synthbench status results/smoke/cluster" in run_line(submit)
+    assert re.search(r"unfinished, \d of 4 cells and rounds", run_line(status))
+    assert "Tables:  results/smoke/cluster/tables" in run_line(wait)
+    assert "has no jobs to end" in run_line(cancel)
+    printed = run_line(status)
     assert "finished, 4 of 4 cells and rounds" in printed
     assert printed.count("complete") == 2
     run = read_run(caller.folder / "results" / "smoke" / "cluster")

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from synthbench.store import read_run
-from tests.slurm_caller import ROOT, Caller, caller, cluster
+from tests.slurm_caller import ROOT, SUITE, Caller, caller, cluster
 from tests.slurm_cluster import Cluster
 
 __all__ = ["caller", "cluster"]  # fixtures
@@ -55,6 +55,12 @@ def test_a_folder_that_the_nodes_do_not_see_is_named(caller: Caller) -> None:
     assert "Traceback" not in done.stderr
 
 
+def shorten(caller: Caller) -> None:
+    """Let the suite have one short round."""
+    text = SUITE.replace("rounds: 3", "rounds: 1").replace("seconds: 1", "seconds: 0.01")
+    (caller.folder / "mine.yaml").write_text(text)
+
+
 SHARED = """
 axes: {variant: [V, R], framework: [torch], task: [mqar], mode: [train], seq_len: [32],
        batch: [4], devices: [1, 2]}
@@ -73,6 +79,7 @@ def test_a_training_on_more_devices_than_a_node_has_is_one_line(caller: Caller) 
 
 
 def test_jobs_that_are_held_are_not_waited_for(caller: Caller) -> None:
+    shorten(caller)
     options = ["--slurm", "hold", "--variants", "V"]
     *_, last = caller.call(*caller.run(*options), code=2).splitlines()
     advice = re.fullmatch(
@@ -86,7 +93,7 @@ def test_jobs_that_are_held_are_not_waited_for(caller: Caller) -> None:
     # On the advice of the line, with other options than before.
     caller.cluster.ask(*advice[2].split())
     caller.call(*caller.run("--variants", "V", "--resume"))
-    caller.require_complete(2 * 3)
+    caller.require_complete(2)
 
 
 @pytest.fixture
@@ -132,6 +139,7 @@ NUMPY = Path(str(metadata.distribution("numpy").locate_file("numpy"))).parent / 
 )
 @pytest.mark.usefixtures("other_node")
 def test_a_node_that_differs_is_one_line(caller: Caller, message: str) -> None:
+    shorten(caller)
     *_, last = caller.call(*caller.run("--variants", "V"), code=2).splitlines()
     assert re.fullmatch(f"synthbench: {message}", last), last
     # What the other node has measured stays, and it can measure the rest.
