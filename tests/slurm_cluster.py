@@ -18,6 +18,7 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 NODES = ("n1", "n2")
+CORES = min(2, os.cpu_count() or 1)  # of n2; n1 has one
 START_SECONDS = 60.0
 
 CONFIGURATION = """
@@ -42,7 +43,7 @@ SchedulerParameters=batch_sched_delay=0,sched_interval=2
 KillWait=5
 ReturnToService=2
 NodeName=n1 NodeHostname={host} Port={n1} CPUs=1 RealMemory=1500
-NodeName=n2 NodeHostname={host} Port={n2} CPUs=1 RealMemory=1500
+NodeName=n2 NodeHostname={host} Port={n2} CPUs={cores} RealMemory=1500
 PartitionName=short Nodes=n1,n2 Default=YES MaxTime=60 State=UP
 PartitionName=one Nodes=n1 MaxTime=60 State=UP
 """
@@ -72,7 +73,7 @@ class Cluster:
         ports = dict(zip(("controller", *NODES), _free_ports(3), strict=True))
         for name in ("munge", "state", *(f"spool-{node}" for node in NODES)):
             (self.folder / name).mkdir(mode=0o755)
-        text = CONFIGURATION.format(folder=self.folder, host=host, **ports)
+        text = CONFIGURATION.format(folder=self.folder, host=host, cores=CORES, **ports)
         (self.folder / "slurm.conf").write_text(text)
         # Both nodes are this machine; as two machines, they do not wait for each other's locks.
         prolog = self.folder / "prolog"

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from synthbench.store import read_run
+from synthbench.run.orders import node_of
+from synthbench.store import read_jobs, read_run
 from tests.slurm_caller import ROOT, SUITE, Caller, caller, cluster
-from tests.slurm_cluster import Cluster
+from tests.slurm_cluster import CORES, Cluster
 
 __all__ = ["caller", "cluster"]  # fixtures
 OWN_MOUNTS = ("unshare", "--mount", "sh", "-c")
@@ -62,20 +63,28 @@ def shorten(caller: Caller) -> None:
 
 
 SHARED = """
-axes: {variant: [V, R], framework: [torch], task: [mqar], mode: [train], seq_len: [32],
-       batch: [4], devices: [1, 2]}
+axes: {variant: [V], framework: [torch], task: [mqar], mode: [train], seq_len: [32], batch: [4],
+       devices: [2]}
 model: {kind: decoder, d_model: 8, heads: 2, layers: 1, vocabulary: 32}
+tasks: {mqar: {steps: 4, evaluations: 1, held_out: 4}}
+measure: {rounds: 1, aa: false, ceiling: false, kernel_seconds: 0, retries: 0, parity: false}
 baseline: V
 """
 
 
-def test_a_training_on_more_devices_than_a_node_has_is_one_line(caller: Caller) -> None:
+def test_a_training_on_two_devices_needs_a_node_that_has_them(caller: Caller) -> None:
     (caller.folder / "mine.yaml").write_text(SHARED)
-    printed = caller.call(*caller.run(), code=2)
+    printed = caller.call(*caller.run("--slurm", "partition=one"), code=2)
     assert "Slurm does not take these jobs: sbatch failed: " in printed
     assert printed.endswith("check --slurm, and whether a node has 2 devices (axis devices)\n")
     assert printed.count("\n") == 1
     assert not (caller.folder / "out").exists()
+    if CORES < 2:
+        pytest.skip("no node of two cores on a machine that has one")
+    caller.call(*caller.run())
+    caller.require_complete(1)
+    (name,) = read_jobs(caller.folder / "out")
+    assert node_of(caller.folder / "out", name) == "n2"
 
 
 def test_jobs_that_are_held_are_not_waited_for(caller: Caller) -> None:
