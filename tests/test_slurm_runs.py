@@ -15,11 +15,11 @@ __all__ = ["caller", "cluster"]  # fixtures
 # How the cells of smoke are measured, so that all 84 take about two minutes.
 SHORT = {"threads": 1, "min_samples": 3, "min_seconds": 0.001, "max_seconds": 2, "ceiling": False,
          "kernel_seconds": 0, "aa": False, "retries": 0, "timeout_seconds": 600}  # fmt: skip
-# One training per framework; it takes about ten seconds, and saves its state forty times.
+# One training: it takes about ten seconds, and saves its state thirty times.
 TRAINING = """
 axes: {variant: [V], framework: [torch], task: [mqar], mode: [train], seq_len: [32], batch: [8]}
 model: {kind: decoder, d_model: 16, heads: 2, layers: 1, vocabulary: 32}
-tasks: {mqar: {steps: 4000, evaluations: 40, held_out: 16}}
+tasks: {mqar: {steps: 3000, evaluations: 30, held_out: 16}}
 measure: {rounds: 1, aa: false, ceiling: false, kernel_seconds: 0, retries: 0, threads: 1}
 baseline: V
 """
