@@ -14,6 +14,8 @@ NOT_OF_SBATCH = ("array_parallelism", "signal_delay_s")  # options that submitit
 # Options that say how many cores a node must have for a job.
 OF_CORES = ("cpus-per-task", "mincpus", "ntasks-per-node")
 
+OF_GPUS = re.compile(r"(gres[:/])?gpu\b")  # values of gres and tres-per-node
+
 
 def parse_options(texts: Sequence[str]) -> dict[str, str]:
     """Options of sbatch from partition=a100,gres=gpu:1,exclusive; NotationError for anything else.
@@ -78,7 +80,7 @@ def of_sbatch(given: Mapping[str, str], device: str, devices: int) -> dict[str, 
 def _require_gpus(given: Mapping[str, str], devices: int) -> None:
     """Raise NotationError where options ask for fewer GPUs than the cells of a shard share."""
     for name, text in given.items():
-        if not (name.startswith("gpus") or "gpu" in text):
+        if not (name.startswith("gpus") or OF_GPUS.match(text)):
             continue
         count = re.search(r"(?:^|:)(\d+)$", text)  # gpu, gpu:2, gpu:a100:2, a100:2, 2
         if (number := int(count[1]) if count else 1) < devices:
