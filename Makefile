@@ -66,7 +66,7 @@ $(VENV)/page-tests-installed: $(INSTALLED)
 test-slurm: $(VENV)/slurm-installed
 	@command -v sbatch >/dev/null || { \
 		echo "There is no Slurm here; install it like this: apt-get install slurm-wlm munge"; exit 1; }
-	$(BIN)/pytest -rs tests/test_slurm.py
+	$(BIN)/pytest -rs tests/test_slurm.py tests/test_slurm_mistakes.py tests/test_slurm_runs.py
 
 $(VENV)/slurm-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[slurm]'

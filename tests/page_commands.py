@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -21,13 +22,20 @@ def commands_of(section: str) -> list[str]:
     return "".join(blocks).splitlines()
 
 
-def run_command(line: str, folder: Path) -> str:
+def sections() -> list[str]:
+    """The sections of the page that have commands to run."""
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.*)$", page, re.MULTILINE)
+    return [section for section in found if commands_of(section)]
+
+
+def run_command(line: str, folder: Path, environment: Mapping[str, str] = os.environ) -> str:
     """Run a line in a shell, in a folder, with the programs beside this Python; what it printed."""
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     done = subprocess.run(
         ["bash", "-c", line],
         cwd=folder,
-        env=os.environ
+        env={**environment}
         | {
             "PATH": os.pathsep.join(paths),
             "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]),

@@ -13,11 +13,12 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 NODES = ("n1", "n2")
+CORES = min(2, os.cpu_count() or 1)  # of n2; n1 has one
 START_SECONDS = 60.0
 
 CONFIGURATION = """
@@ -37,11 +38,12 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
+TaskProlog={folder}/prolog
 SchedulerParameters=batch_sched_delay=0,sched_interval=2
 KillWait=5
 ReturnToService=2
 NodeName=n1 NodeHostname={host} Port={n1} CPUs=1 RealMemory=1500
-NodeName=n2 NodeHostname={host} Port={n2} CPUs=1 RealMemory=1500
+NodeName=n2 NodeHostname={host} Port={n2} CPUs={cores} RealMemory=1500
 PartitionName=short Nodes=n1,n2 Default=YES MaxTime=60 State=UP
 PartitionName=one Nodes=n1 MaxTime=60 State=UP
 """
@@ -71,8 +73,14 @@ class Cluster:
         ports = dict(zip(("controller", *NODES), _free_ports(3), strict=True))
         for name in ("munge", "state", *(f"spool-{node}" for node in NODES)):
             (self.folder / name).mkdir(mode=0o755)
-        text = CONFIGURATION.format(folder=self.folder, host=host, **ports)
+        text = CONFIGURATION.format(folder=self.folder, host=host, cores=CORES, **ports)
         (self.folder / "slurm.conf").write_text(text)
+        # Both nodes are this machine; as two machines, they do not wait for each other's locks.
+        prolog = self.folder / "prolog"
+        prolog.write_text(
+            f"#!/bin/sh\necho export SYNTHBENCH_LOCKS={self.folder}/locks-$SLURMD_NODENAME\n"
+        )
+        prolog.chmod(0o755)
         key = self.folder / "munge" / "key"
         key.write_bytes(os.urandom(128))
         key.chmod(0o400)
@@ -85,6 +93,10 @@ class Cluster:
         self.start_controller()
         for node in NODES:
             self.start_node(node)
+        self.until_idle()
+
+    def until_idle(self) -> None:
+        """Wait until both nodes take jobs."""
         state = ("sinfo", "--noheader", "--Node", "--partition=short", "--format=%T")
         self._wait("two idle nodes", lambda: self.ask(*state).split() == ["idle", "idle"])
 
@@ -93,9 +105,9 @@ class Cluster:
         self._run_daemon("slurmctld", "-D")
         self._wait("the controller", lambda: "is UP" in self.ask("scontrol", "ping"))
 
-    def start_node(self, node: str) -> None:
-        """Start the daemon of a node."""
-        self._run_daemon("slurmd", "-D", "-N", node, name=node)
+    def start_node(self, node: str, prefix: Sequence[str] = ()) -> None:
+        """Start the daemon of a node, as the arguments of a command `prefix`."""
+        self._run_daemon("slurmd", "-D", "-N", node, name=node, prefix=prefix)
 
     def kill(self, name: str) -> None:
         """Kill a daemon: slurmctld, or that of a node."""
@@ -123,12 +135,14 @@ class Cluster:
                 process.kill()
                 process.wait()
 
-    def _run_daemon(self, program: str, *arguments: str, name: str | None = None) -> None:
+    def _run_daemon(
+        self, program: str, *arguments: str, name: str | None = None, prefix: Sequence[str] = ()
+    ) -> None:
         path = _program(program)
         assert path is not None
         with open(self.folder / f"{name or program}.out", "ab") as out:
             self.daemons[name or program] = subprocess.Popen(
-                [path, *arguments], env=self.environment, stdout=out, stderr=out,
+                [*prefix, path, *arguments], env=self.environment, stdout=out, stderr=out,
                 stdin=subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
 

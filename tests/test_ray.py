@@ -125,7 +125,7 @@ def test_an_address_of_the_client_is_refused() -> None:
 
 @pytest.mark.parametrize("device", ["cuda:1", "cuda:0,cuda:1"])
 def test_ray_chooses_the_devices(device: str) -> None:
-    with pytest.raises(NotationError, match=r"name only their kind, as --device cuda$"):
+    with pytest.raises(NotationError, match=r"name only their kind: --device cuda$"):
         RayExecutor().start(work_of(plan(device)))
 
 

@@ -37,7 +37,7 @@ from synthbench.run.spread import deal
 from synthbench.store import list_runs, read_info, read_records
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
-from tests.page_commands import commands_of, run_command
+from tests.page_commands import ROOT, commands_of, run_command, sections
 
 MANY = """
 axes: {variant: [V, R], framework: [torch, jax], seq_len: [8, 16, 32], dtype: [float32, bfloat16]}
@@ -159,6 +159,39 @@ def test_cores_are_disjoint_and_threads_of_a_core_stay_together(
     ]
 
 
+SHARED = """
+axes: {variant: [V, R], framework: [torch], task: [mqar], mode: [train], seq_len: [32, 64],
+       batch: [4], devices: [1, 2]}
+model: {kind: decoder, d_model: 8, heads: 2, layers: 1, vocabulary: 32}
+baseline: V
+"""
+
+
+def test_a_cell_that_shares_devices_needs_as_many_cores_in_a_slot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(places, "CPUS", Path("/nowhere"))
+    monkeypatch.setattr(places, "usable_cores", lambda: list(range(4)))
+    assert len(places_of(plan("cpu", SHARED), 2)) == 2
+    message = (
+        r"^--slots 3 gives each slot 1 core, but cells of this plan share 2 devices .*; give f"
+    )
+    with pytest.raises(NotationError, match=message):
+        places_of(plan("cpu", SHARED), 3)
+
+
+def test_cells_that_share_devices_have_them_for_themselves() -> None:
+    several = plan("cuda:3,cuda:0,cuda:1,cuda:2", SHARED)
+    assert several.device == "cuda:3,cuda:0,cuda:1,cuda:2"
+    assert {cell.device for cell in several.cells} == {"cuda:0", "cuda:2"}
+    assert [place.device for place in places_of(several, None)] == ["cuda:0", "cuda:2"]
+    assert several.notes[-1].endswith("one cell at a time from each of cuda:0, cuda:2 on")
+    assert {cell.device for cell in plan("cuda:0,cuda:2,cuda:3", SHARED).cells} == {"cuda:2"}
+    message = r"^--device cuda:0,cuda:2: cells of this plan share 2 devices that follow each other "
+    with pytest.raises(NotationError, match=message):
+        plan("cuda:0,cuda:2", SHARED)
+
+
 def test_a_part_of_a_plan_uses_the_devices_of_its_cells() -> None:
     several = plan("cuda:0,cuda:1")
     shard = split_into_shards(several.cells)[0]
@@ -277,3 +310,17 @@ def test_slots_have_cores_of_their_own_and_an_interrupted_run_goes_on(tmp_path: 
     assert [len(cores) for cores in used.values()] == [1, 1]
     assert used[8] != used[16]
     assert len(read_info(run_dir).machines) == 2
+
+
+def test_the_commands_of_every_section_are_run_by_a_test() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    assert sections() == ["Slots of a processor", "A Slurm cluster", "A Ray cluster"]
+    for section in sections():
+        assert f'commands_of("{section}")' in tests
+    # What needs GPUs is in blocks of another kind: only that.
+    page = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+    run_here = [line for section in sections() for line in commands_of(section)]
+    others = {line for line in page.splitlines() if line.startswith(("synthbench ", "ray "))}
+    assert {line.partition(" --device ")[2].partition(":")[0] for line in others - {*run_here}} == {
+        "cuda"
+    }

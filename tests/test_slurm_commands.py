@@ -11,8 +11,9 @@ import pytest
 from synthbench.cli import main
 from synthbench.errors import NotationError, SynthbenchError
 from synthbench.run import slurm_commands
-from synthbench.run.executors.slurm import parse_options
-from synthbench.run.slurm_commands import first_error, minutes_of, queued, time_limit
+from synthbench.run.slurm_commands import Job, first_error, minutes_of, queued, time_limit
+from synthbench.run.slurm_options import of_sbatch, parse_options
+from synthbench.run.slurm_reasons import cannot_start, is_held, what_to_do
 
 Captured = pytest.CaptureFixture[str]
 RUN = ["run", "--suite", "smoke", "--variants", "V", "--framework", "torch"]
@@ -96,7 +97,80 @@ def test_mistakes_are_one_line(
     assert "pip install 'synthbench[slurm]'" in refused(capsys, *slurm)
     monkeypatch.setitem(sys.modules, "submitit", sys)
     assert "the command sbatch is not found" in refused(capsys, *slurm)
-    monkeypatch.setattr(slurm_commands, "require_slurm", lambda: None)
-    slurm[1] = "cuda:1"
-    assert "Slurm chooses the devices of a node; name only their kind" in refused(capsys, *slurm)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("executor", ["slurm", "ray"])
+@pytest.mark.parametrize("device", ["cuda:1", "cuda:0,cuda:1", "cuda:all"])
+def test_a_cluster_chooses_the_devices(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, executor: str, device: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, "--executor", executor, "--device", device) == (
+        f"synthbench: --device {device}: the executor {executor} gives each job devices of its "
+        "own; name only their kind: --device cuda"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_has_as_many_devices_as_its_cells_share() -> None:
+    assert of_sbatch({"time": "5"}, "cuda", 1) == {
+        "requeue": True, "gpus-per-node": 1, "time": "5",
+    }  # fmt: skip
+    assert of_sbatch({}, "cuda", 4)["gpus-per-node"] == 4
+    node = {"requeue": True, "exclusive": True, "mem": 0}
+    assert of_sbatch({}, "cpu", 1) == node
+    assert of_sbatch({}, "cpu", 4) == node | {"mincpus": 4}
+    assert "mincpus" not in of_sbatch({"cpus-per-task": "8"}, "cpu", 4)
+    assert of_sbatch({"signal_delay_s": "9", "exclusive": ""}, "cpu", 1) == node
+    for given in ({"gres": "gpu:a100:4"}, {"gpus": "4"}, {"gpus-per-node": "a100:4"},
+                  {"tres-per-node": "gres:gpu:4"}, {"gres": "gpu:8"}):  # fmt: skip
+        assert of_sbatch(given, "cuda", 4) == {"requeue": True, **given}
+    for name, text, count in (("gres", "gpu:1", "1 device"), ("gres", "gpu", "1 device"),
+                              ("gpus-per-node", "a100:2", "2 devices")):  # fmt: skip
+        message = rf"^--slurm {name}={text} gives each job {count}, but .* share 4 \(axis devices\)"
+        with pytest.raises(NotationError, match=message):
+            of_sbatch({name: text}, "cuda", 4)
+
+
+def waiting(reason: str, state: str = "PENDING", number: int = 0) -> Job:
+    return Job(f"12_{number}", state, "", "1:00:00", reason)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["JobHeldUser", "JobHeldAdmin", "launch failed requeued held", "JobHoldMaxRequeue",
+     "DependencyNeverSatisfied", "BadConstraints", "PartitionTimeLimit", "QOSMinGRES",
+     "AssocMaxWallDurationPerJobLimit", "QOSMaxCpuPerNode", "QOSMinCpuNotSatisfied"],
+)  # fmt: skip
+def test_a_job_that_never_starts_is_known(reason: str) -> None:
+    assert cannot_start(waiting(reason))
+    assert not cannot_start(waiting(reason, "RUNNING"))
+    assert not cannot_start(waiting(reason, "CANCELLED"))
+
+
+@pytest.mark.parametrize(
+    "reason",
+    ["None", "", "Priority", "Resources", "BeginTime", "Dependency", "JobArrayTaskLimit",
+     "AssocGrpCpuLimit", "AssocGrpCPUMinutesLimit", "QOSMaxJobsPerUserLimit", "PartitionNodeLimit",
+     "QOSMaxCpuPerUserLimit", "ReqNodeNotAvail, UnavailableNodes:n1"],
+)  # fmt: skip
+def test_a_job_that_may_start_is_waited_for(reason: str) -> None:
+    assert not cannot_start(waiting(reason))
+    assert cannot_start(waiting(reason, "SPECIAL_EXIT"))  # held by scontrol requeuehold
+
+
+def test_what_to_do_about_jobs_that_never_start() -> None:
+    folder = Path("out")
+    assert what_to_do([waiting("Priority"), waiting("None", "RUNNING")], folder) == ""
+    held = [waiting("JobHeldUser", number=number) for number in (0, 1)]
+    assert [is_held(job) for job in held] == [True, True]
+    assert what_to_do(held, folder) == (
+        "2 jobs can never start (JobHeldUser): release them with scontrol release 12, "
+        "or end them with synthbench cancel out and change --slurm; then go on with synthbench run "
+        "--resume"
+    )
+    assert what_to_do([waiting("BadConstraints"), waiting("Resources")], folder) == (
+        "1 job can never start (BadConstraints): end it with synthbench cancel out and "
+        "change --slurm; then go on with synthbench run --resume"
+    )

@@ -25,6 +25,7 @@ def status(run: Run, results: Results = Path("results")) -> None:
     from synthbench.run.executors.slurm import queue, shards_of_jobs
     from synthbench.run.job_status import status_of
     from synthbench.run.progress import duration
+    from synthbench.run.slurm_reasons import what_to_do
     from synthbench.store import read_info
 
     folder = find_run(run, results)
@@ -48,6 +49,8 @@ def status(run: Run, results: Results = Path("results")) -> None:
     print_columns(rows[0], rows[1:])
     if jobs is None:
         say("The controller of Slurm does not answer: the states of jobs are not known.")
+    elif advice := what_to_do(list(jobs.values()), folder):
+        say(advice)
 
 
 def cancel(run: Run, results: Results = Path("results")) -> None:

@@ -168,6 +168,7 @@ def run(
     130: Ctrl-C; what was measured is kept.
     """
     from synthbench.run.devices import resolve_device
+    from synthbench.run.executors.base import require_kind
     from synthbench.run.executors.catalog import EXECUTOR_REGISTRY, EXECUTORS
     from synthbench.run.extensions import (
         has_installed_extensions,
@@ -192,6 +193,8 @@ def run(
             f"--executor {executor} needs --device: the devices of this machine may be others than "
             "those of the nodes; write --device cuda, or --device cpu"
         )
+    if chosen.chooses_devices:
+        require_kind(executor, device)  # before a list is made of cuda:all, as seen from here
     context.with_resource(ignoring_installed_extensions())
     outcomes = _outcomes(retry, resume)
     if allow_changed and not resume:

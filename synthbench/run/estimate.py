@@ -70,7 +70,9 @@ def estimate(plan: Plan, results: Path) -> Estimate:
             break
     else:
         found = _from_limits(plan, results)
-    devices = len(plan.devices)  # each measures an equal part of the cells at the same time
+    devices = (
+        len({cell.device for cell in plan.cells}) or 1
+    )  # each measures an equal part of the cells at the same time
     return replace(found, low=found.low / devices, high=found.high / devices)
 
 

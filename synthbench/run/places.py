@@ -11,6 +11,7 @@ from synthbench.devices import is_host
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import usable_cores
 from synthbench.run.shard import Shard
+from synthbench.run.spread import most_devices
 from synthbench.suites.plan import Plan
 
 CPUS = Path("/sys/devices/system/cpu")
@@ -53,6 +54,13 @@ def places_of(plan: Plan, slots: int | None) -> list[Place]:
     if not parts:
         raise NotationError(
             f"--slots {slots}: give 1 to {len(_physical(usable_cores()))}, one per physical core"
+        )
+    shared, cores = most_devices(plan.cells), len(parts[0])
+    if shared > cores:
+        raise NotationError(
+            f"--slots {slots} gives each slot {cores} core{'s' * (cores != 1)}, but cells of this "
+            f"plan share {shared} devices (axis devices), each of a core at least; give fewer "
+            "slots, or leave --slots out"
         )
     return [
         Place(f"slot {number} of {slots}", plan.device, cores)

@@ -15,6 +15,7 @@ ENDED = (
     "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY",
     "PREEMPTED", "REVOKED", "TIMEOUT",
 )  # fmt: skip
+WAITING = ("PENDING", "REQUEUED", "REQUEUE_FED", "REQUEUE_HOLD", "SPECIAL_EXIT")
 UNLIMITED_MINUTES = 365 * 24 * 60
 # The limits that are printed as such where there is none.
 NO_LIMIT = {"infinite", "unlimited", "n/a", "not_set"}
@@ -33,6 +34,11 @@ class Job(NamedTuple):
     def has_ended(self) -> bool:
         """Whether it will not run again."""
         return self.state in ENDED
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has not begun, or is to begin again."""
+        return self.state in WAITING
 
 
 def require_slurm() -> None:
@@ -63,13 +69,19 @@ def time_limit(partition: str | None) -> str:
     return "infinite"
 
 
-def require_accepted(options: Mapping[str, Any]) -> None:
-    """Raise SynthbenchError where Slurm would not take a job with these options of sbatch."""
+def require_accepted(options: Mapping[str, Any], devices: int = 1) -> None:
+    """Raise SynthbenchError where Slurm would not take a job with these options of sbatch.
+
+    `devices`: how many of one node the job needs, for the advice.
+    """
     flags = [f"--{name}" if text is True else f"--{name}={text}" for name, text in options.items()]
     try:
         _answer(["sbatch", "--test-only", *flags, "--wrap=true"])
     except SynthbenchError as error:
-        raise SynthbenchError(f"Slurm does not take these jobs: {error}; check --slurm") from error
+        room = f", and whether a node has {devices} devices (axis devices)" if devices > 1 else ""
+        raise SynthbenchError(
+            f"Slurm does not take these jobs: {error}; check --slurm{room}"
+        ) from error
 
 
 def minutes_of(limit: str) -> int:

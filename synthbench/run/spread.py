@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from synthbench.devices import device_kind
+from synthbench.devices import device_kind, index_of
+from synthbench.errors import NotationError
 from synthbench.record import Record, latest
 from synthbench.run.shard import Shard, grouped
 from synthbench.suites.cell import COMPARED, Cell
@@ -26,7 +27,12 @@ TOGETHER = (
 
 
 def spread_over_devices(plan: Plan, devices: Sequence[str]) -> Plan:
-    """The plan with each cell on one of the devices."""
+    """The plan with each cell on one of the devices, or on one and those that follow it.
+
+    Raises NotationError where cells share more devices than follow each other.
+    """
+    size = most_devices(plan.cells)
+    given, devices = devices, blocks(devices, size)
     every = [*plan.cells, *(skip.cell for skip in plan.skipped)]
     ways = [grouped(every, together) for together in TOGETHER]
     groups = next((way for way in ways if len(way) >= len(devices)), ways[-1])
@@ -36,11 +42,20 @@ def spread_over_devices(plan: Plan, devices: Sequence[str]) -> Plan:
         for cell in group
     }
     idle = [device for device in devices if device not in device_of.values()]
-    why = f"nothing to measure on {', '.join(idle)}: all cells left are compared with each other"
+    notes = list(plan.notes)
+    if idle:
+        notes.append(
+            f"nothing to measure on {', '.join(idle)}: all cells left are compared with each other"
+        )
+    if size > 1:
+        notes.append(
+            f"cells share up to {size} devices: one cell at a time from each of "
+            f"{', '.join(devices)} on"
+        )
     return replace(
         plan,
-        notes=(*plan.notes, *[why] * bool(idle)),
-        device=",".join(devices),
+        notes=tuple(notes),
+        device=",".join(given),
         cells=tuple(cell.changed(device=device_of[cell.id]) for cell in plan.cells),
         skipped=tuple(
             replace(skip, cell=skip.cell.changed(device=device_of[skip.cell.id]))
@@ -50,7 +65,15 @@ def spread_over_devices(plan: Plan, devices: Sequence[str]) -> Plan:
 
 
 def on_any_of(plan: Plan, devices: Sequence[str]) -> Plan:
-    """The plan for several devices, with each cell on all of them, in different rounds."""
+    """The plan for several devices, with each cell on all of them, in different rounds.
+
+    Raises NotationError where cells share devices: each of their rounds would need several.
+    """
+    if (shared := most_devices(plan.cells)) > 1:
+        raise NotationError(
+            f"measure.machines spreads rounds over single devices, and cells of this plan share "
+            f"{shared} (axis devices); leave one of the two out"
+        )
     kind = device_kind(devices[0]).name
     return replace(
         plan,
@@ -58,6 +81,35 @@ def on_any_of(plan: Plan, devices: Sequence[str]) -> Plan:
         cells=tuple(cell.changed(device=kind) for cell in plan.cells),
         skipped=tuple(replace(skip, cell=skip.cell.changed(device=kind)) for skip in plan.skipped),
     )
+
+
+def most_devices(cells: Iterable[Cell]) -> int:
+    """How many devices the largest of some cells share."""
+    return max((cell.devices for cell in cells), default=1)
+
+
+def blocks(devices: Sequence[str], size: int) -> list[str]:
+    """The first of each `size` devices that follow each other, as cells share them.
+
+    Raises NotationError if there are none.
+    """
+    if size == 1:
+        return list(devices)
+    found: list[str] = []
+    block: list[str] = []
+    for device in sorted(devices, key=index_of):
+        if block and index_of(device) != index_of(block[-1]) + 1:
+            block = []
+        block.append(device)
+        if len(block) == size:
+            found.append(block[0])
+            block = []
+    if not found:
+        raise NotationError(
+            f"--device {','.join(devices)}: cells of this plan share {size} devices that follow "
+            f"each other (axis devices); give {size} such, or set devices to 1"
+        )
+    return found
 
 
 def deal(groups: Sequence[Iterable[Cell]], places: int) -> list[int]:

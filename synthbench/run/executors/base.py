@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from synthbench.errors import NotationError
 from synthbench.record import Machine, Record
 from synthbench.run.progress import Observer
 from synthbench.run.shard import Shard, round_order
@@ -47,6 +48,19 @@ class Work:
         return [cell for shard in self.shards if shard.has_round(number) for cell in shard.cells]
 
 
+def require_kind(executor: str, device: str) -> None:
+    """Raise NotationError unless a device, as it was given, is only a kind of devices.
+
+    For executors that give each job devices of its own.
+    """
+    kind, _, number = device.partition(":")
+    if number or "," in device:
+        raise NotationError(
+            f"--device {device}: the executor {executor} gives each job devices of its own; name "
+            f"only their kind: --device {kind}"
+        )
+
+
 class Executor:
     """Runs the cells of shards somewhere; subclass it to add an executor.
 
@@ -63,6 +77,9 @@ class Executor:
     stores_records: ClassVar[bool] = False
     """Whether its jobs write records and machines into the run's folder themselves (`shards/`), and
     measure disturbed cells again, so that what it yields is only reported."""
+
+    chooses_devices: ClassVar[bool] = False
+    """Whether it gives each job its devices, so that a run may name only their kind, as cuda."""
 
     detached: bool = False  # whether measure() has returned while its jobs go on
 

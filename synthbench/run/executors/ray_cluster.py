@@ -18,7 +18,7 @@ from synthbench.measure.environment import git_state
 from synthbench.measure.source import source_digest
 from synthbench.record import Machine, Record, latest
 from synthbench.run.cell_runner import SETTLED
-from synthbench.run.executors.base import Executor, Work
+from synthbench.run.executors.base import Executor, Work, require_kind
 from synthbench.run.executors.ray_place import RayPlace
 from synthbench.run.outcome import shortened
 from synthbench.run.progress import Silent
@@ -137,6 +137,7 @@ class RayExecutor(Executor):
     name: ClassVar[str] = "ray"
     description: ClassVar[str] = "a Ray cluster, a shard at a time on each place of its nodes"
     options: ClassVar[tuple[str, ...]] = ("ray_address",)
+    chooses_devices: ClassVar[bool] = True
 
     def __init__(self, ray_address: str = AUTO) -> None:
         self.address = ray_address
@@ -148,12 +149,7 @@ class RayExecutor(Executor):
         self.overheads: list[float] = []  # seconds of each shard beside its cells
 
     def start(self, work: Work) -> Mapping[str, str]:
-        device = work.plan.device
-        if ":" in device or len(work.plan.devices) > 1:
-            raise NotationError(
-                f"--device {device}: Ray chooses the devices of a cluster; name only their kind, "
-                f"as --device {device_kind(work.plan.devices[0]).name}"
-            )
+        require_kind(self.name, work.plan.device)
         if self.address.startswith(CLIENT):
             raise NotationError(
                 f"--ray-address {self.address}: start the run on a machine of the cluster, and "

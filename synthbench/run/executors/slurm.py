@@ -13,16 +13,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from synthbench.devices import device_kind, is_host
-from synthbench.errors import NotationError, PackageMissingError, SynthbenchError
+from synthbench.errors import PackageMissingError, SynthbenchError
 from synthbench.record import JobInfo, Machine, Record
 from synthbench.run import slurm_commands
-from synthbench.run.executors.base import Executor, Work
+from synthbench.run.executors.base import Executor, Work, require_kind
 from synthbench.run.host_client import GRACE_SECONDS, module_folders
 from synthbench.run.orders import JOBS, Order, make_orders, node_of
 from synthbench.run.shard_files import Follower
 from synthbench.run.slurm_commands import Job
+from synthbench.run.slurm_options import of_sbatch, of_submitit, parse_options, stop_delay
+from synthbench.run.slurm_reasons import cannot_start, what_to_do
 from synthbench.run.slurm_task import ShardTask
+from synthbench.run.spread import most_devices
 from synthbench.store import make_folder, read_jobs, read_text, write_text
 
 FOLDER = "slurm"  # in jobs/: submitit's files, and which job measures which shard
@@ -30,7 +32,6 @@ LARGEST_ARRAY = 1000  # tasks; Slurm's own limit is 1001 unless a cluster has an
 POLL_SECONDS = 1.0
 # A shared file system may show another node's files only after this long.
 SETTLE_SECONDS = 5.0
-NOT_OF_SBATCH = ("array_parallelism", "signal_delay_s")  # options that submitit has itself
 MISSING = PackageMissingError(
     "--executor slurm needs submitit; install it with pip install 'synthbench[slurm]'"
 )
@@ -48,6 +49,7 @@ class SlurmExecutor(Executor):
     description: ClassVar[str] = "a Slurm cluster, one job per shard"
     options: ClassVar[tuple[str, ...]] = ("slurm", "detach")
     stores_records: ClassVar[bool] = True
+    chooses_devices: ClassVar[bool] = True
 
     def __init__(self, slurm: Sequence[str] = (), detach: bool = False) -> None:
         self.sbatch, self.detach = parse_options(slurm), detach
@@ -55,23 +57,18 @@ class SlurmExecutor(Executor):
         self._said = ""
 
     def start(self, work: Work) -> Mapping[str, str]:
+        require_kind(self.name, work.plan.device)
         try:
             import submitit  # noqa: F401
         except ModuleNotFoundError as error:
             raise MISSING from error
         slurm_commands.require_slurm()
-        device = work.plan.device
-        if ":" in device or len(work.plan.devices) > 1:
-            raise NotationError(
-                f"--device {device}: Slurm chooses the devices of a node; name only their kind, "
-                f"as --device {device_kind(work.plan.devices[0]).name}"
-            )
         limit = slurm_commands.time_limit(self.sbatch.get("partition"))
         slurm_commands.minutes_of(self.sbatch.setdefault("time", limit))
-        for name in NOT_OF_SBATCH:
-            if name in self.sbatch:
-                _number(name, self.sbatch[name])
-        slurm_commands.require_accepted(self._sbatch_options(device))
+        of_submitit(self.sbatch)
+        devices = most_devices(work.plan.cells)
+        options = of_sbatch(self.sbatch, work.plan.device, devices)
+        slurm_commands.require_accepted(options, devices)
         return {}
 
     def measure(self, work: Work) -> Iterator[Machine | Record]:
@@ -80,7 +77,7 @@ class SlurmExecutor(Executor):
         orders = {order.shard.name: order for order in make_orders(work)}
         expected = dict(work.attempts)
         given: set[str] = set()  # shards with a job of this call
-        quiet_since: float | None = None  # when the last job was found to have ended
+        quiet_since: float | None = None  # since when nothing goes on by itself
         while True:
             jobs = queue(run_dir)
             facts = read_jobs(run_dir)
@@ -110,8 +107,9 @@ class SlurmExecutor(Executor):
             if self.detach:
                 self.detached = True
                 return
-            self._tell(work, [jobs[name] for name in left if name in alive])
-            if alive & left.keys():
+            waited_for = [jobs[name] for name in left if name in alive]
+            self._tell(work, waited_for)
+            if not all(cannot_start(job) for job in waited_for):
                 quiet_since = None
             else:
                 quiet_since = quiet_since or time.monotonic()
@@ -135,11 +133,12 @@ class SlurmExecutor(Executor):
 
     def _submit(self, run_dir: Path, orders: Sequence[Order], facts: Mapping[str, JobInfo]) -> None:
         """Give orders, those that go on with a shard to the node that began it."""
-        groups: dict[str | None, list[Order]] = {}
+        groups: dict[tuple[str | None, int], list[Order]] = {}
         for order in orders:
             order.write(run_dir)
-            groups.setdefault(_node_before(run_dir, order.shard.name, facts), []).append(order)
-        for node, group in groups.items():
+            node = _node_before(run_dir, order.shard.name, facts)
+            groups.setdefault((node, most_devices(order.plan.cells)), []).append(order)
+        for (node, _), group in groups.items():
             for begin in range(0, len(group), LARGEST_ARRAY):
                 self._submit_array(run_dir, group[begin : begin + LARGEST_ARRAY], node)
 
@@ -168,49 +167,27 @@ class SlurmExecutor(Executor):
     def _parameters(self, order: Order, node: str | None) -> dict[str, Any]:
         """What submitit is asked for."""
         measure = order.plan.settings.measure
-        minutes = slurm_commands.minutes_of(self.sbatch["time"])
-        own = {name: _number(name, text) for name, text in self.sbatch.items()
-               if name in NOT_OF_SBATCH}  # fmt: skip
-        # So long before the time limit, a job ends after the cell in progress.
-        delay = min(int(measure.timeout_seconds + GRACE_SECONDS), minutes * 30)
-        options = self._sbatch_options(order.plan.device)
+        options = of_sbatch(self.sbatch, order.plan.device, most_devices(order.plan.cells))
         if node is not None and not {"nodelist", "exclude"} & options.keys():
             options["nodelist"] = node
         package = str(Path(__file__).resolve().parents[3])
         path = os.pathsep.join([package, *module_folders()])
         return {
             "job_name": "synthbench",
-            "signal_delay_s": delay,
-            "time": minutes,
+            "signal_delay_s": stop_delay(self.sbatch, measure.timeout_seconds + GRACE_SECONDS),
+            "time": slurm_commands.minutes_of(self.sbatch["time"]),
             "stderr_to_stdout": True,
             "setup": [f"export PYTHONPATH={shlex.quote(path)}"],
             "additional_parameters": options,
-        } | own
-
-    def _sbatch_options(self, device: str) -> dict[str, Any]:
-        """Options of sbatch by their long names: those given, and a whole device for each job."""
-        given: dict[str, Any] = {
-            name: True if text == "" else text
-            for name, text in self.sbatch.items()
-            if name not in NOT_OF_SBATCH
-        }
-        whole: dict[str, Any] = {"requeue": True}
-        if is_host(device):
-            whole["exclusive"] = True
-            if not any(name.startswith("mem") for name in given):
-                whole["mem"] = 0  # all that the node has
-        elif not any(name.startswith(("gres", "gpus", "tres")) for name in given):
-            whole["gpus-per-node"] = 1
-        return whole | given
+        } | of_submitit(self.sbatch)
 
     def _tell(self, work: Work, jobs: Sequence[Job]) -> None:
         """Report how many jobs run and wait, when that has changed."""
-        states = [job.state for job in jobs]
-        waiting = sorted({job.reason for job in jobs if job.state == "PENDING"} - {"None"})
-        why = f" ({', '.join(waiting)})" if waiting else ""
-        pending = states.count("PENDING")
-        said = f"slurm: {len(states) - pending} jobs running, {pending} waiting{why}"
-        if states and said != self._said:
+        waiting = [job for job in jobs if job.is_waiting]
+        reasons = ", ".join(sorted({job.reason for job in waiting} - {"None"}))
+        why = f" ({reasons})" if reasons else ""
+        said = f"slurm: {len(jobs) - len(waiting)} jobs running, {len(waiting)} waiting{why}"
+        if jobs and said != self._said:
             work.observer.stage(said)
         self._said = said
 
@@ -226,25 +203,6 @@ class SlurmExecutor(Executor):
                 f"slurm: {len(found)} shards, {statistics.median(found):.1f} s per shard beside "
                 "its cells (median)"
             )
-
-
-def parse_options(texts: Sequence[str]) -> dict[str, str]:
-    """Options of sbatch from partition=a100,gres=gpu:1,exclusive; NotationError for anything else.
-
-    What has no `=` is a flag.
-    """
-    found: dict[str, str] = {}
-    for text in texts:
-        for part in text.split(","):
-            name, _, value = part.strip().partition("=")
-            name = name.strip().lstrip("-")
-            if not name.replace("-", "").replace("_", "").isalnum():
-                raise NotationError(
-                    f"--slurm {text!r} is not a list of options; write --slurm "
-                    "partition=a100,gres=gpu:1,time=02:00:00"
-                )
-            found[name if name in NOT_OF_SBATCH else name.replace("_", "-")] = value.strip()
-    return found
 
 
 def shards_of_jobs(run_dir: Path) -> dict[str, str]:
@@ -284,24 +242,20 @@ def _node_before(run_dir: Path, shard: str, facts: Mapping[str, JobInfo]) -> str
     return node if node is not None and slurm_commands.can_run(node) else None
 
 
-def _number(name: str, text: str) -> int:
-    if not text.isdecimal():
-        raise NotationError(f"--slurm {name}={text} is not an integer; write {name}=8")
-    return int(text)
-
-
 def _why_not(
     run_dir: Path,
     left: Mapping[str, Order],
     jobs: Mapping[str, Job],
     facts: Mapping[str, JobInfo],
 ) -> str:
-    """Why jobs have ended before their shards were complete, and what to do."""
+    """Why jobs have ended before their shards were complete, or cannot begin; and what to do."""
     orders = {order.id for order in left.values()}
     own = {name: job for name, job in facts.items() if job.order in orders}
     refused = next((job.refused for job in own.values() if job.refused), "")
     if refused:
         return refused
+    if stuck := what_to_do([jobs[name] for name in left if name in jobs], run_dir):
+        return stuck
     ids = {name: id for id, name in shards_of_jobs(run_dir).items()}
     name = next(iter(left))
     state = f" ({jobs[name].state.lower()})" if name in jobs else ""
