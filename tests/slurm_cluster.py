@@ -18,6 +18,7 @@ from pathlib import Path
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 NODES = ("n1", "n2")
+ONE = "one"  # a partition with the first node alone
 START_SECONDS = 60.0
 
 CONFIGURATION = """

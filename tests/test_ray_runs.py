@@ -6,6 +6,7 @@ Needs the extra `ray`: `make test-ray`.
 from __future__ import annotations
 
 import csv
+import importlib
 import os
 import re
 import signal
@@ -158,14 +159,12 @@ def test_gpus_that_no_node_has_are_refused_at_once(cluster: Any) -> None:
     assert time.monotonic() - begun < 60
 
 
-class Place:
+class Actor:
     """Says where Ray has put it."""
 
     def where(self) -> tuple[str, list[str]]:
         """The node, and its GPUs."""
-        import ray
-
-        context = ray.get_runtime_context()
+        context = importlib.import_module("ray").get_runtime_context()
         return context.get_node_id(), context.get_accelerator_ids()["GPU"]
 
 
@@ -177,7 +176,7 @@ def test_no_two_places_share_a_node_of_processors(cluster: Any) -> None:
         assert pool is not None
         places = [place.about.node for place in pool.places if place.about is not None]
         assert len(places) == len(set(places)) == 2
-        another = executor.ray.remote(**Demand().options())(Place).remote()
+        another = executor.ray.remote(**Demand().options())(Actor).remote()
         waiting = another.where.remote()
         assert executor.ray.wait([waiting], timeout=2)[0] == []
         pool.remove(pool.places[0])
@@ -189,18 +188,16 @@ def test_no_two_places_share_a_node_of_processors(cluster: Any) -> None:
 
 def test_no_two_places_share_a_gpu(cluster: Any) -> None:
     """Ray believes how many GPUs a node says that it has; nothing here computes on them."""
-    import ray
-
     node = cluster.add_node(num_cpus=1, num_gpus=4, resources={RESOURCE: 4})
-    ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
+    ray = connect(cluster.address)
     try:
         for devices in (1, 2):
             options = Demand(devices, devices).options()
-            actors = [ray.remote(**options)(Place).remote() for _ in range(4 // devices)]
+            actors = [ray.remote(**options)(Actor).remote() for _ in range(4 // devices)]
             found = [gpus for _, gpus in ray.get([actor.where.remote() for actor in actors])]
             assert [len(gpus) for gpus in found] == [devices] * len(actors)
             assert sorted(gpu for gpus in found for gpu in gpus) == ["0", "1", "2", "3"]
-            another = ray.remote(**options)(Place).remote()
+            another = ray.remote(**options)(Actor).remote()
             assert ray.wait([another.where.remote()], timeout=2)[0] == []
             for actor in (*actors, another):
                 ray.kill(actor)
