@@ -43,10 +43,13 @@ def running_cluster(nodes: int = 2) -> Iterator[Any]:
     """A cluster with so many nodes of a place each, which is ended afterwards."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setenv("RAY_memory_monitor_refresh_ms", "0")  # others' memory is not ours to free
         patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
         from ray.cluster_utils import Cluster
 
-        head = {"num_cpus": 1, "resources": {RESOURCE: 1}, "include_dashboard": False}
+        head = {"num_cpus": 1, "resources": {RESOURCE: 1}, "include_dashboard": False,
+                # A node of a busy machine answers late; one that was killed refuses at once.
+                "_system_config": {"health_check_timeout_ms": 120_000}}  # fmt: skip
         found = Cluster(initialize_head=True, head_node_args=head)
         try:
             for _ in range(nodes - 1):

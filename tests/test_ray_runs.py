@@ -32,6 +32,7 @@ from synthbench.run.executors.ray_connection import RESOURCE, Demand, connect
 from synthbench.run.executors.ray_pool import Pool
 from synthbench.run.folders import CHECKPOINTS, IN_PROGRESS
 from synthbench.run.planning import plan_suite
+from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
 from synthbench.store import list_runs, read_info, read_records, read_run
 from synthbench.suites.plan import Plan, make_plan
@@ -208,6 +209,7 @@ def test_no_two_places_share_a_gpu(cluster: Any) -> None:
 
 # --- what dies --------------------------------------------------------------------------------
 
+COUNTING = "tests.plugins.counting"
 TRAINING = """
 axes: {{variant: [V], framework: [{framework}], task: [counting], mode: [train], seq_len: [8],
         batch: [6], dtype: [float64]}}
@@ -218,13 +220,17 @@ measure: {{ceiling: false, kernel_seconds: 0, threads: 1}}
 """
 
 
-def trained(
-    run_dir: Path, framework: str, pause: float, **options: Any
-) -> tuple[Training, dict[str, Any]]:
-    """How a training went, and its parameters."""
+Trained = tuple[Training, dict[str, Any]]  # how a training went, and its parameters
+
+
+def training(framework: str, pause: float) -> Plan:
     text = TRAINING.format(framework=framework, pause=pause)
-    planned = make_plan(parse_suite(text, name="mine", source="mine.yaml"), "cpu")
-    run_plan(planned, run_dir, plugins=["tests.plugins.counting"], **options)
+    return make_plan(parse_suite(text, name="mine", source="mine.yaml"), "cpu")
+
+
+def trained(planned: Plan, run_dir: Path, **options: Any) -> Trained:
+    """Do the one training of a plan."""
+    run_plan(planned, run_dir, plugins=[COUNTING], **options)
     (record,) = read_records(run_dir)
     assert record.outcome == "ok", record.reason
     assert record.measurements.training is not None
@@ -233,9 +239,22 @@ def trained(
     return record.measurements.training, parameters
 
 
-@pytest.mark.parametrize("framework", ["torch", "jax"])
+def require_same_bits(found: Trained, whole: Trained) -> None:
+    """The first was cut short once, the second never; nothing else but times differs."""
+    assert (found[0].resumed, whole[0].resumed) == (1, 0)
+    curves = [
+        [evaluation.model_copy(update={"seconds": 0.0}) for evaluation in each.evaluations]
+        for each, _ in (found, whole)
+    ]
+    assert len(curves[0]) == 6
+    assert curves[0] == curves[1]
+    assert found[1].keys() == whole[1].keys()
+    for name, value in whole[1].items():
+        np.testing.assert_array_equal(found[1][name], value)
+
+
 def test_a_training_goes_on_with_the_same_bits_after_its_worker_was_killed(
-    cluster: Any, framework: str, tmp_path: Path
+    cluster: Any, tmp_path: Path
 ) -> None:
     states: list[Path] = []
 
@@ -249,23 +268,37 @@ def test_a_training_goes_on_with_the_same_bits_after_its_worker_was_killed(
 
     killer = threading.Thread(target=kill)
     killer.start()
-    observer = Watcher()
-    executor = RayExecutor(cluster.address)
-    found, parameters = trained(
-        tmp_path / "ray", framework, 0.05, observer=observer, executor=executor
-    )
+    observer, executor = Watcher(), RayExecutor(cluster.address)
+    found = trained(training("torch", 0.05), tmp_path / "ray", observer=observer, executor=executor)
     killer.join()
     assert states
     assert any(note.startswith("lost a place of ") for note in observer.notes)
-    assert found.resumed == 1
-    whole, expected = trained(tmp_path / "local", framework, 0.0)
-    assert whole.resumed == 0
-    assert [e.step for e in found.evaluations] == [e.step for e in whole.evaluations]
-    assert [e.loss for e in found.evaluations] == [e.loss for e in whole.evaluations]
-    assert [e.train_loss for e in found.evaluations] == [e.train_loss for e in whole.evaluations]
-    assert parameters.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_array_equal(parameters[name], value)
+    require_same_bits(found, trained(training("torch", 0.0), tmp_path / "local"))
+
+
+class Interrupter(Silent):
+    """Presses Ctrl-C when a training has saved its state."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self.run_dir = run_dir
+
+    def cell_progressed(self, cell: Any, text: str, seconds_left: float) -> None:
+        if list(self.run_dir.glob(f"{IN_PROGRESS}/*/{NAME}")):
+            raise KeyboardInterrupt
+
+
+def test_a_training_goes_on_with_the_same_bits_when_its_run_is_resumed(
+    cluster: Any, tmp_path: Path
+) -> None:
+    planned, run_dir = training("jax", 0.08), tmp_path / "ray"
+    summary = run_plan(
+        planned, run_dir, plugins=[COUNTING], observer=Interrupter(run_dir),
+        executor=RayExecutor(cluster.address),
+    )  # fmt: skip
+    assert summary.interrupted
+    assert read_records(run_dir) == []
+    found = trained(planned, run_dir, resume=True, executor=RayExecutor(cluster.address))
+    require_same_bits(found, trained(training("jax", 0.0), tmp_path / "local"))
 
 
 def test_a_killed_worker_and_a_killed_node_lose_and_double_nothing(

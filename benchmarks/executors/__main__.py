@@ -73,7 +73,8 @@ def measure(asked: argparse.Namespace) -> Measured:
     runs = [run_through(plan, asked.out, name) for name in RUNS if RUNS[name][0] in wanted]
     environment = read_environment(plan.settings.measure.threads)
     count = len({cell.variant for cell in plan.cells})
-    commit = str((git_state() or {}).get("commit", "unknown"))[:12]
+    git = git_state() or {"commit": "unknown", "dirty": False}
+    commit = str(git["commit"])[:12] + " with changes" * bool(git["dirty"])
     found = Measured(
         suite=plan.suite,
         selection=f"{count} variant{'s' * (count > 1)} in {' and '.join(plan.frameworks)}",

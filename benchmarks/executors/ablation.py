@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cache, cached_property
 from pathlib import Path
 
-from synthbench.run.estimate import estimate
+from synthbench.run.estimate import Estimate, estimate
 from synthbench.run.planning import plan_suite
 from synthbench.run.shard import split_into_shards
 from synthbench.suites.plan import Plan
@@ -29,7 +30,7 @@ class Part:
         """One per cell and round."""
         return len(self.plan.cells) * self.plan.settings.measure.least_rounds
 
-    @property
+    @cached_property
     def shards(self) -> int:
         """How many devices can work on it at the same time."""
         return len(split_into_shards(self.plan.cells))
@@ -44,15 +45,17 @@ class Part:
 
     def hours_by_limits(self, devices: int) -> tuple[float, float]:
         """Least and most, as `synthbench run --dry-run` estimates without an earlier run."""
-        found = estimate(self.plan, NO_RUNS)
-        return (
-            found.low / 3600 * self.share(devices),
-            found.high / 3600 * self.share(devices),
-        )
+        share = self.share(devices)
+        return self.estimated.low / 3600 * share, self.estimated.high / 3600 * share
+
+    @cached_property
+    def estimated(self) -> Estimate:
+        """How long one device takes, by the suite's limits."""
+        return estimate(self.plan, NO_RUNS)
 
 
-def parts() -> list[Part]:
+@cache
+def parts() -> tuple[Part, ...]:
     """The suites of the ablation, planned for GPUs; none is needed for that."""
-    return [
-        Part(name, plan_suite(load_suite(HERE / file), "cuda")) for name, file in SUITES.items()
-    ]
+    suites = {name: load_suite(HERE / file) for name, file in SUITES.items()}
+    return tuple(Part(name, plan_suite(suite, "cuda")) for name, suite in suites.items())

@@ -47,6 +47,10 @@ class RayPlace:
         self.executor = OnePlace(name or "")
         self.folder = NodeFolder()
 
+    def node_name(self) -> str:
+        """Where Ray has put this place."""
+        return self.node
+
     def start(self, work: Work) -> Started:
         """Import the frameworks of a plan."""
         missing = self.executor.start(replace(work, run_dir=self.folder.path))

@@ -28,6 +28,7 @@ class Place:
     """A place of a node, and the shard that it measures."""
 
     actor: Any
+    placed: Any  # ready once Ray has given it a node
     starting: Any  # the answer of start(), while that is awaited
     about: Started | None = None  # None until it has started
     shard: Shard | None = None
@@ -49,7 +50,7 @@ class Pool:
         self.places: list[Place] = []
         self.reference: tuple[str, dict[str, Any]] | None = None  # a node, and its environment
         self.missing: dict[str, str] = {}  # framework -> why nodes cannot use it
-        self._limit = 0.0  # when to give up without a place
+        self._seen = time.monotonic()  # when there was a place last
 
     def start(self, work: Work) -> None:
         """Ask for places, and wait until those that can be had have started.
@@ -58,15 +59,15 @@ class Pool:
         """
         self.demand.require_offered(resources_of_nodes(self.ray), self.address)
         self.fill(work)
-        self._limit = time.monotonic() + START_SECONDS
+        begun = self._seen = time.monotonic()
         while starting := [place for place in self.places if place.starting is not None]:
             ready, _ = self.ray.wait([place.starting for place in starting], timeout=LOOK_SECONDS)
             for place in [each for each in starting if each.starting in ready]:
                 self._welcome(place)
-            if self._has_started() and time.monotonic() > self._limit:
+            if self._has_started() and time.monotonic() > begun + START_SECONDS:
                 break  # another user of the cluster has the rest
             if not ready:
-                self._require_places()
+                self._require_places(START_SECONDS)
 
     def fill(self, work: Work) -> None:
         """Ask for a place of each that the nodes offer, but not for more than there are shards."""
@@ -76,7 +77,8 @@ class Pool:
         actor_class = self.ray.remote(**self.demand.options())(RayPlace)
         for _ in range(min(offered, len(work.shards)) - len(self.places)):
             actor = actor_class.remote(device)
-            self.places.append(Place(actor, actor.start.remote(complete)))
+            placed = actor.node_name.remote()
+            self.places.append(Place(actor, placed, actor.start.remote(complete)))
 
     def idle(self) -> Iterator[tuple[Place, Started]]:
         """The places that have started and measure nothing."""
@@ -86,7 +88,7 @@ class Pool:
 
     def begin(self) -> None:
         """Count from now how long a run waits without a place."""
-        self._limit = time.monotonic() + GONE_SECONDS
+        self._seen = time.monotonic()
 
     def ready(self, work: Work) -> list[Place]:
         """The places that have sent something; a place that comes late is taken in.
@@ -95,7 +97,7 @@ class Pool:
         """
         if self._has_started():
             self.begin()
-        self._require_places()
+        self._require_places(GONE_SECONDS)
         awaited = [place.awaited for place in self.places if place.awaited is not None]
         found = self.ray.wait(awaited, timeout=LOOK_SECONDS)[0] if awaited else []
         ready = [place for place in self.places if place.awaited in found]
@@ -147,9 +149,17 @@ class Pool:
     def _has_started(self) -> bool:
         return any(place.about is not None for place in self.places)
 
-    def _require_places(self) -> None:
-        """Raise SynthbenchError where no place has started until a moment, and none is coming."""
-        if time.monotonic() > self._limit and not self._has_started():
+    def _require_places(self, patience: float) -> None:
+        """Raise SynthbenchError where for so many seconds no place has been there or is starting.
+
+        A place that has a node already may take START_SECONDS to import its frameworks.
+        """
+        if self._has_started():
+            return
+        placed = [place.placed for place in self.places]
+        if placed and self.ray.wait(placed, timeout=0)[0]:
+            patience = START_SECONDS
+        if time.monotonic() > self._seen + patience:
             raise SynthbenchError(
                 f"no node of the Ray cluster at {self.address} gives a place to measure: another "
                 "run has them, or their nodes have gone; go on with --resume when there are some"
