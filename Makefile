@@ -73,7 +73,7 @@ $(VENV)/slurm-installed: $(INSTALLED)
 	touch $@
 
 test-ray: $(VENV)/ray-installed
-	$(BIN)/pytest -rs tests/test_ray.py
+	$(BIN)/pytest -rs tests/test_ray.py tests/test_ray_files.py tests/test_ray_runs.py
 
 $(VENV)/ray-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[ray]'

@@ -12,6 +12,7 @@ the ratios that do not agree, how much the ratios of each framework differ, and 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
@@ -26,6 +27,14 @@ from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
 
 SAID = {"faster", "slower", "same"}  # verdicts that exclude each other
+
+
+class Agreement(NamedTuple):
+    """How many ratios two runs share, and how many of them agree."""
+
+    shared: int
+    agreeing: int
+    contradicting: int  # verdicts
 
 
 class Ratio(NamedTuple):
@@ -55,12 +64,22 @@ def main(
                 f"{framework}: {len(agreeing.intersection(keys))} of {len(keys)}; half differ by "
                 f"less than {half:.1%}, 95% by less than {most:.1%}"
             )
-    share = len(agreeing) / len(shared) if shared else math.nan
-    typer.echo(f"{len(agreeing)} of {len(shared)} ratios agree ({share:.1%})")
-    verdicts = [(ones[key].judged.verdict, others[key].judged.verdict) for key in shared]
-    contradicting = sum(a != b and {a, b} <= SAID for a, b in verdicts)
-    typer.echo(f"{contradicting} of {len(shared)} verdicts contradict each other")
+    found = compare(ones, others)
+    share = found.agreeing / found.shared if found.shared else math.nan
+    typer.echo(f"{found.agreeing} of {found.shared} ratios agree ({share:.1%})")
+    typer.echo(f"{found.contradicting} of {found.shared} verdicts contradict each other")
     typer.echo(f"first: {noise.line}\nsecond: {other_noise.line}")
+
+
+def compare(ones: Mapping[Key, Ratio], others: Mapping[Key, Ratio]) -> Agreement:
+    """Count the ratios of two runs that agree, and the verdicts that contradict each other."""
+    pairs = [(ratio, others[key]) for key, ratio in ones.items() if key in others]
+    verdicts = [(one.judged.verdict, other.judged.verdict) for one, other in pairs]
+    return Agreement(
+        shared=len(pairs),
+        agreeing=sum(agree(*pair) for pair in pairs),
+        contradicting=sum(a != b and {a, b} <= SAID for a, b in verdicts),
+    )
 
 
 def agree(one: Ratio, other: Ratio) -> bool:

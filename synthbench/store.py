@@ -113,8 +113,13 @@ def make_folder(path: Path) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a file of a run's folder atomically; raises ResultsError if that fails."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file of a run's folder atomically; raises ResultsError if that fails."""
     make_folder(path.parent)
-    _replace(path, text.encode())
+    _replace(path, content)
 
 
 def read_text(path: Path) -> str:

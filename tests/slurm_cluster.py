@@ -19,6 +19,7 @@ from pathlib import Path
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "scontrol", "sinfo")
 NODES = ("n1", "n2")
 CORES = min(2, os.cpu_count() or 1)  # of n2; n1 has one
+ONE = "one"  # a partition with the first node alone
 START_SECONDS = 60.0
 
 CONFIGURATION = """

@@ -1,62 +1,28 @@
-"""The executor `ray`: what it gives to whom, and runs on a real cluster of two nodes."""
+"""The executor `ray` without a cluster: who measures what, what places ask for, wrong calls."""
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
-import psutil
 import pytest
 
+from synthbench.cli import main
 from synthbench.errors import NotationError, PackageMissingError, UnsupportedError
-from synthbench.measure.environment import read_environment
 from synthbench.record import Record
-from synthbench.report.text.files import write_tables
 from synthbench.run.cell_runner import now, record_of
-from synthbench.run.executors import ray_cluster
 from synthbench.run.executors.base import Work
-from synthbench.run.executors.ray_cluster import RESOURCE, RayExecutor, Todo
+from synthbench.run.executors.ray_cluster import RayExecutor
+from synthbench.run.executors.ray_connection import GPU, RESOURCE, Demand
+from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.job import Reply
 from synthbench.run.planning import plan_suite
-from synthbench.run.progress import Silent
-from synthbench.run.runner import run_plan
 from synthbench.run.shard import split_into_shards
-from synthbench.store import list_runs, read_info, read_records, read_run
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
-from tests.page_commands import commands_of, run_command
-
-ROOT = Path(__file__).resolve().parents[1]
-NEEDS_RAY = "the package ray is not installed: pip install '.[ray]'"
-TINY = """
-axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [8, 16]}
-model: {kind: mixer, d_model: 8, heads: 2}
-measure: {rounds: 2, min_samples: 3, min_seconds: 0.001, max_seconds: 2, aa: false, ceiling: false,
-          threads: 1, kernel_seconds: 0}
-baseline: V
-"""
-
-
-def require_ray() -> None:
-    """Skip the test where it cannot have a cluster."""
-    pytest.importorskip("ray", reason=NEEDS_RAY)
-    if "PYTEST_XDIST_WORKER" in os.environ:
-        pytest.skip("clusters of several workers would find each other: make test-ray")
-
-
-def plan(device: str = "cpu") -> Plan:
-    return plan_suite(parse_suite(TINY, name="mine", source="mine.yaml"), device)
-
+from tests.ray_cluster import plan, work_of
 
 # --- what a machine has to measure of a shard -------------------------------------------------
-
-
-def work_of(planned: Plan, **content: Any) -> Work:
-    return Work(planned, split_into_shards(planned.cells), [], Silent(), **content)
 
 
 def measured(planned: Plan, machine: str, shard: int = 0) -> list[Record]:
@@ -115,6 +81,47 @@ def test_nothing_is_left_of_a_shard_that_is_done() -> None:
     assert left.part(left.work.shards[0], "a") is None
 
 
+# --- what a place asks its node for -------------------------------------------------------------
+
+
+def plan_on_gpus(devices: str) -> Plan:
+    text = f"""
+axes: {{variant: [V], framework: [torch], task: [copying], mode: [train], seq_len: [17], batch: [8],
+       devices: {devices}}}
+model: {{kind: decoder, d_model: 8, heads: 2, vocabulary: 32}}
+"""
+    found = plan_suite(parse_suite(text, name="mine", source="mine.yaml"), "cuda")
+    assert not found.skipped, found.skipped
+    return found
+
+
+def test_a_place_is_a_node_of_processors_or_as_many_gpus_as_the_largest_cell_needs() -> None:
+    node = {RESOURCE: 1, "CPU": 64}
+    assert Demand.of(plan()).places_in(node) == 1
+    assert "num_gpus" not in Demand.of(plan()).options()
+    box = {RESOURCE: 8, GPU: 8}
+    one, four = Demand.of(plan_on_gpus("[1]")), Demand.of(plan_on_gpus("[1, 4]"))
+    assert (one.places_in(box), four.places_in(box)) == (8, 2)
+    assert four.options()["num_gpus"] == four.options()["resources"][RESOURCE] == 4
+    assert one.places_in({RESOURCE: 8, GPU: 2}) == one.places_in({RESOURCE: 2, GPU: 8}) == 2
+    assert one.places_in({GPU: 8}) == 0
+
+
+def test_nodes_with_too_few_gpus_are_refused_in_one_line() -> None:
+    nodes = [{RESOURCE: 2, GPU: 2}, {RESOURCE: 4, GPU: 3}, {GPU: 8}]
+    demand = Demand.of(plan_on_gpus("[1, 4]"))
+    with pytest.raises(UnsupportedError) as refused:
+        demand.require_offered(nodes, "auto")
+    assert str(refused.value) == (
+        "no node of the Ray cluster at auto has enough GPUs for a cell: the largest cell needs 4 "
+        "(devices: 4), and nodes offer at most 3, with the resource synthbench 4; start a node "
+        "with that many GPUs, and synthbench as many"
+    )
+    demand.require_offered([*nodes, {RESOURCE: 4, GPU: 4}], "auto")
+    with pytest.raises(UnsupportedError, match="offers a place to measure; start each node with"):
+        demand.require_offered([{GPU: 8}], "auto")
+
+
 # --- wrong calls ------------------------------------------------------------------------------
 
 
@@ -129,151 +136,20 @@ def test_ray_chooses_the_devices(device: str) -> None:
         RayExecutor().start(work_of(plan(device)))
 
 
+def test_a_list_of_devices_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["run", "--suite", "smoke", "--variants", "V", "--framework", "torch"]
+    call += ["--device", "cuda:0,cuda:1", "--executor", "ray", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit) as ended:
+        main(call)
+    assert ended.value.code == 2
+    (line,) = [text for text in capsys.readouterr().err.splitlines() if "cuda:0" in text]
+    assert line.endswith("name only their kind, as --device cuda")
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(PackageMissingError, match=r"pip install 'synthbench\[ray\]'"):
         RayExecutor().start(work_of(plan()))
-
-
-# --- a real cluster ---------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """Two nodes with a place each."""
-    require_ray()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("PYTHONPATH", os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")]))
-        from ray.cluster_utils import Cluster
-
-        head = {"num_cpus": 1, "resources": {RESOURCE: 1}, "include_dashboard": False}
-        found = Cluster(initialize_head=True, head_node_args=head)
-        try:
-            found.add_node(num_cpus=1, resources={RESOURCE: 1})
-            yield found
-        finally:
-            found.shutdown()
-
-
-def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
-    require_ray()
-    lines = commands_of("A Ray cluster")
-    assert [line.split()[0] for line in lines] == ["ray", "synthbench"]
-    try:
-        for line in lines:
-            run_command(line, tmp_path)
-    finally:
-        for process in psutil.process_iter(["cmdline"]):
-            if any("6399" in word for word in process.info["cmdline"] or []):
-                process.kill()
-    (run,) = list_runs(tmp_path / "results")
-    assert read_info(run).executor == "ray"
-    assert {record.outcome for record in read_records(run)} == {"ok"}
-
-
-class Watcher(Silent):
-    """Keeps notes, and does something when there are so many records."""
-
-    def __init__(self, deeds: dict[int, Callable[[], None]] | None = None) -> None:
-        self.deeds = dict(deeds or {})
-        self.records = 0
-        self.notes: list[str] = []
-        self.begun: list[str] = []
-
-    def note(self, text: str) -> None:
-        self.notes.append(text)
-
-    def cell_started(self, cell: Any, round_number: int) -> None:
-        self.begun.append(cell.id)
-
-    def cell_finished(self, record: Record, *_: Any) -> None:
-        self.records += 1
-        self.deeds.pop(self.records, lambda: None)()
-
-
-def workers() -> list[psutil.Process]:
-    """The processes that Ray measures in."""
-    return [
-        process
-        for process in psutil.process_iter()
-        if "ray::RayPlace" in " ".join(process.cmdline() if process.is_running() else [])
-    ]
-
-
-def require_complete(run_dir: Path, planned: Plan) -> None:
-    """Each cell is there in each round, once, and ok."""
-    records = read_records(run_dir)
-    expected = {(cell.id, number) for cell in planned.cells for number in (0, 1)}
-    assert {(record.id, record.round) for record in records} == expected
-    assert len(records) == len(expected)
-    assert {record.outcome for record in records} == {"ok"}
-    assert read_info(run_dir).finished is not None
-
-
-def form_of(folder: Path) -> dict[str, list[str]]:
-    """The tables in a folder: name -> the first line of each."""
-    return {path.name: path.read_text().splitlines()[:1] for path in sorted(folder.glob("*.csv"))}
-
-
-def test_a_suite_completes_with_the_tables_of_a_local_run(cluster: Any, tmp_path: Path) -> None:
-    planned, observer = plan(), Watcher()
-    run_plan(planned, tmp_path / "local")
-    summary = run_plan(
-        planned, tmp_path / "ray", observer=observer, executor=RayExecutor(cluster.address)
-    )
-    assert not summary.missing
-    require_complete(tmp_path / "ray", planned)
-    assert set(observer.begun) == {cell.id for cell in planned.cells}
-    assert observer.notes[-1].startswith("ray: 2 shards, ")
-    assert read_info(tmp_path / "ray").executor == "ray"
-    forms = [form_of(write_tables(read_run(tmp_path / name))) for name in ("local", "ray")]
-    assert forms[0]
-    assert forms[0] == forms[1]
-
-
-@pytest.mark.parametrize(
-    ("node", "changed", "problem"),
-    [
-        ("the machine of the run", {}, r"commits .* and .* of synthbench"),
-        ("node one", {"versions": {"numpy": "1.0"}}, r".*numpy 1\.0 and [0-9.]+;.*"),
-    ],
-)
-def test_a_node_with_other_code_or_versions_is_refused(
-    cluster: Any, monkeypatch: pytest.MonkeyPatch, node: str, changed: dict[str, Any], problem: str
-) -> None:
-    executor = RayExecutor(cluster.address)
-    if changed:
-        executor.reference = node, read_environment() | changed
-    else:
-        monkeypatch.setattr(ray_cluster, "source_digest", lambda: "another")
-    message = rf"^{node} and .* \(Ray node [0-9a-f]+\) differ: {problem}; a run needs the same"
-    try:
-        with pytest.raises(UnsupportedError, match=message):
-            executor.start(work_of(plan()))
-    finally:
-        executor.stop()
-
-
-def test_a_killed_worker_and_a_lost_node_lose_and_double_nothing(
-    cluster: Any, tmp_path: Path
-) -> None:
-    def kill() -> None:
-        os.kill(workers()[0].pid, signal.SIGKILL)
-
-    def remove() -> None:
-        cluster.remove_node(next(iter(cluster.worker_nodes)))
-
-    planned, observer = plan(), Watcher({1: kill, 4: remove})
-    run_plan(planned, tmp_path / "run", observer=observer, executor=RayExecutor(cluster.address))
-    require_complete(tmp_path / "run", planned)
-    assert not observer.deeds
-    assert any(note.startswith("lost a place of ") for note in observer.notes)
-
-
-def test_no_cluster_is_one_line(tmp_path: Path) -> None:
-    require_ray()
-    with pytest.raises(UnsupportedError, match=r"no Ray cluster can be used at 127.0.0.1:1: .*"
-                       r"--ray-address$"):  # fmt: skip
-        run_plan(plan(), tmp_path / "run", executor=RayExecutor("127.0.0.1:1"))
-    assert not (tmp_path / "run").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,10 +34,12 @@ class Counting(LearningTask):
     kill_at: int = -1  # the number of an example whose batch kills the process, once
     marker: str = ""  # a file that says that it was killed
     size: int = 0  # of the splits; 0: no end
+    pause: float = 0.0  # seconds before each batch
 
     def examples(self, model: Model, seq_len: int, seed: int) -> Mapping[str, Examples]:
         def split(offset: int) -> Examples:
             def batch(numbers: Array) -> Batch:
+                time.sleep(self.pause)
                 if offset == 0 and self.kill_at in numbers and not Path(self.marker).exists():
                     Path(self.marker).touch()
                     os.kill(os.getpid(), signal.SIGKILL)

@@ -5,41 +5,67 @@ from __future__ import annotations
 import importlib
 import platform
 import threading
-from collections.abc import Iterator, Mapping
-from dataclasses import replace
-from queue import SimpleQueue
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from queue import Empty, SimpleQueue
 from typing import Any, cast
 
 from synthbench.devices import device_kind
-from synthbench.measure.environment import machine_id, read_environment
+from synthbench.measure.environment import machine_id, machine_kind, read_environment
 from synthbench.measure.gpu import uuid_of
+from synthbench.record import Record
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.one_place import OnePlace
+from synthbench.run.executors.ray_files import NodeFolder
 from synthbench.run.progress import Observer
 
-# What a place sends: a Machine or a Record, what it has to say, or an error that ended it.
+# What a place sends: a Machine or a Record, a CellFile, or what it has to say.
 Said = tuple[str, tuple[Any, ...]]  # a method of the observer, and its arguments
+LOOK_SECONDS = 1.0  # between two looks at what the cell in progress has saved
+
+
+@dataclass(frozen=True)
+class Started:
+    """What the process of the run learns of a place that is ready."""
+
+    node: str  # by name
+    environment: dict[str, Any]
+    machine: str  # its id
+    machine_kind: str
+    missing: Mapping[str, str]  # framework -> why it cannot be used
 
 
 class RayPlace:
     """An actor: Ray gives it a place (`synthbench`) of its node, and a GPU where cells need one."""
 
     def __init__(self, device: str) -> None:
-        node = importlib.import_module("ray").get_runtime_context().get_node_id()
+        self.ray = importlib.import_module("ray")
+        node = self.ray.get_runtime_context().get_node_id()
         self.node = f"{platform.node()} (Ray node {node[:8]})"
         # Ray shows an actor its own GPUs only, so all of a node's are called cuda there.
         name = uuid_of(device) if device_kind(device).has_nvml else None
         self.executor = OnePlace(name or "")
+        self.folder = NodeFolder()
 
-    def start(self, work: Work) -> tuple[str, dict[str, Any], str, Mapping[str, str]]:
-        """The node by name, its environment, its machine, and the frameworks it cannot use."""
-        missing = self.executor.start(work)
+    def node_name(self) -> str:
+        """Where Ray has put this place."""
+        return self.node
+
+    def start(self, work: Work) -> Started:
+        """Import the frameworks of a plan."""
+        missing = self.executor.start(replace(work, run_dir=self.folder.path))
+        assert self.executor.runner is not None
+        kind = machine_kind(self.executor.runner.environment())
         environment = read_environment(work.plan.settings.measure.threads)
         own = environment | ({"place": self.executor.place} if self.executor.place else {})
-        return self.node, environment, machine_id(own), missing
+        return Started(self.node, environment, machine_id(own), kind, missing)
 
-    def measure(self, work: Work) -> Iterator[Any]:
-        """Machines and records as they come, and what the observer is to be told meanwhile."""
+    def measure(self, work: Work, files: Sequence[Any] = ()) -> Iterator[Any]:
+        """Machines and records as they come, and what the observer is to be told meanwhile.
+
+        `files`: references to what cells go on from. States that cells save are sent too.
+        """
+        self.folder.receive(self.ray.get(reference) for reference in files)
         found: SimpleQueue[Any] = SimpleQueue()
         end = object()
 
@@ -56,9 +82,19 @@ class RayPlace:
         self._use(found)
         thread = threading.Thread(target=run)
         thread.start()
-        while (each := found.get()) is not end:
+        while True:
+            try:
+                each = found.get(timeout=LOOK_SECONDS)
+            except Empty:
+                yield from self.folder.saved_states()
+                continue
+            if each is end:
+                break
             if isinstance(each, Exception):
                 raise each
+            yield from self.folder.saved_states()
+            if isinstance(each, Record):
+                yield from self.folder.kept_parameters(each.cell)
             yield each
         thread.join()
 

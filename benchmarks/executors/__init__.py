@@ -1,0 +1,1 @@
+"""What each executor costs: the same suite through local, Slurm and Ray on this machine."""
