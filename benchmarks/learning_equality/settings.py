@@ -14,7 +14,7 @@ from synthbench.tasks.learning.base import LearningTask
 # Every part of the recipe: warm-up, gradients that are clipped, weight decay, label smoothing,
 # evaluations in between.
 RECIPE: dict[str, Any] = {
-    "learning_rate": 5e-3, "warmup": 0.2, "clip": 0.5, "weight_decay": 0.1,
+    "learning_rate": 5e-3, "warmup": 0.2, "clip": 0.1, "weight_decay": 0.1,
     "label_smoothing": 0.1, "evaluations": 2, "held_out": 8,
 }  # fmt: skip
 STEPS = {"float64": 50, "float32": 20}
