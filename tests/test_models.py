@@ -52,6 +52,23 @@ def small(variant: str, kind: str, style: Style) -> Model:
     )  # fmt: skip
 
 
+@pytest.mark.parametrize("kind", ["encoder", "decoder", "classifier"])
+def test_a_size_that_a_kind_does_not_have_changes_nothing(kind: str) -> None:
+    """Models of other kinds in the same suite may need it."""
+    plain = small("V", kind, {})
+    spec = plain.spec.model_copy(update={"target_len": 5, "labels": 3})
+    also = Model(plain.mixer, spec)
+    assert also.parameters().keys() == plain.parameters().keys()
+    assert also.flops(batch=2, seq_len=SOURCE) == plain.flops(batch=2, seq_len=SOURCE)
+    batch, other = (random_batch(model, 2, SOURCE) for model in (plain, also))
+    np.testing.assert_array_equal(batch.inputs, other.inputs)
+    np.testing.assert_array_equal(batch.targets, other.targets)
+    start = random_parameters(plain)
+    np.testing.assert_array_equal(
+        also.reference(start, batch.inputs), plain.reference(start, batch.inputs)
+    )
+
+
 def padded(batch: Batch) -> Batch:
     """The second example's source ends early, the third's last tokens are padding."""
     mask = np.ones(batch.inputs.shape, dtype=bool)

@@ -22,7 +22,6 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.recipe import Recipe
 from synthbench.models.start_values import start_values
-from tests.variants import VARIANTS
 
 FULL = Recipe(steps=50, weight_decay=0.1, label_smoothing=0.1, clip=0.5, learning_rate=3e-3)
 BACKENDS: dict[str, Any] = {"torch": torch_backend, "jax": jax_backend}
@@ -52,9 +51,9 @@ def losses(made: Trainer, model: Model, recipe: Recipe, steps: range) -> np.ndar
     return made.losses(produced)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-def test_fifty_steps_of_the_full_recipe_agree(variant: str) -> None:
-    """Warm-up, cosine, clipping, weight decay, label smoothing; then the same predictions."""
+@pytest.mark.parametrize("variant", ["V", "(R+V)(mixing=layer)", "linformer", "dynamic_conv"])
+def test_random_weights_of_targets_lead_to_the_same_predictions(variant: str) -> None:
+    """The full recipe in float64; every variant: test_learning_equality.py."""
     model = stack(variant, "encoder" if "linformer" in variant else "decoder")
     made = {name: trainer(name, model, FULL) for name in BACKENDS}
     torch, jax = (losses(each, model, FULL, range(FULL.steps)) for each in made.values())

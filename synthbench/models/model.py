@@ -98,13 +98,16 @@ class Model:
 
     @property
     def target_len(self) -> int | None:
-        """Tokens of the target; None if there is only one sequence."""
-        return self.spec.target_len
+        """Tokens of the target; None if there is only one sequence, whatever the spec says.
+
+        The models of a suite may share one `model` section, and with it the field.
+        """
+        return self.spec.target_len if self.kind == "encoder_decoder" else None
 
     @property
     def labels(self) -> int | None:
-        """Classes of a classifier."""
-        return self.spec.labels
+        """Classes of a classifier; None for other models, whatever the spec says."""
+        return self.spec.labels if self.kind == "classifier" else None
 
     @cached_property
     def sizes(self) -> Sizes:
