@@ -11,6 +11,7 @@ from synthbench.analysis.learning import Better
 from synthbench.analysis.seeds import Comparison, Judgement, estimates, judge, paired
 from synthbench.report.data.prepared import Prepared
 from synthbench.report.data.quality import At
+from synthbench.report.data.trainings import training_records
 from synthbench.report.paper.check.answer import Direction, of_direction, of_interval
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question
@@ -30,11 +31,12 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
     Differences to the baseline have the verdicts of the table `quality`; others are judged
     together.
     """
+    trainings = training_records(prepared.run.records)
     asked = [
         (question, trained)
         for question in questions
         if question.column.quantity == "quality"
-        for trained in trained_pairs(prepared.run, prepared.context.qualities, question)
+        for trained in trained_pairs(trainings, prepared.context.qualities, question)
     ]
     directions = [at for at, (question, _) in enumerate(asked) if _is_direction(question)]
     judged: dict[int, tuple[Judgement, Direction]] = {}
