@@ -18,6 +18,7 @@ from synthbench.analysis.learning import (
     budget_of,
     cost_to_reach,
 )
+from synthbench.analysis.seeds import Estimate, mean_over_seeds
 from synthbench.errors import SynthbenchError
 from synthbench.metrics import Metric
 from synthbench.record import Evaluation, Record, Training, latest
@@ -127,6 +128,10 @@ class Group:
             for name in one.metrics
         }
         return [name for name in dict.fromkeys([self.metric, *found]) if name in found]
+
+    def mean(self, values: Sequence[float], name: str = "") -> Estimate:
+        """The mean over seeds of a metric, by default its own, within the range of the metric."""
+        return mean_over_seeds(values, self.declaration(name or self.metric).bounds)
 
     @property
     def better(self) -> Better | None:

@@ -37,7 +37,8 @@ METHOD = (
 METHOD_OF_TRAININGS = (
     "A training is one cell: a variant, a framework and a seed. The seed determines start values, "
     "data and their order, the same for all variants, so differences are taken within a seed; "
-    "intervals and verdicts are over seeds, after correction for all comparisons.",
+    "intervals and verdicts are over seeds, after correction for the variants of one task and "
+    "framework.",
 )
 
 

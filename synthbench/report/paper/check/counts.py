@@ -8,7 +8,7 @@ from synthbench.models.spec import ModelSpec
 from synthbench.record import Record
 from synthbench.report.paper.check.answer import Answer, of_count, of_interval
 from synthbench.report.paper.check.evidence import Evidence, Figure
-from synthbench.report.paper.check.question import Pair, Question, Side, pairs
+from synthbench.report.paper.check.question import Pair, Question, pairs
 from synthbench.report.paper.formulas import formula_count
 from synthbench.report.paper.quantities import one_hot_flops
 from synthbench.store import Run

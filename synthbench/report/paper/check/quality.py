@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from synthbench.analysis.learning import Better
-from synthbench.analysis.seeds import Comparison, Judgement, estimates, judge, paired
+from synthbench.analysis.seeds import Comparison, Judgement, judge, mean_over_seeds, paired
 from synthbench.report.data.prepared import Prepared
 from synthbench.report.data.quality import At
 from synthbench.report.data.trainings import training_records
@@ -28,8 +28,8 @@ NO_RATIO = "a value is not above 0"
 def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evidence]:
     """What the trainings of a run say, paired within seeds.
 
-    Differences to the baseline have the verdicts of the table `quality`; others are judged
-    together.
+    Differences to the baseline have the verdicts of the table `quality`; the others of a task and
+    framework are judged together.
     """
     trainings = training_records(prepared.run.records)
     asked = [
@@ -48,7 +48,10 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
             judged[at] = known
         elif seeds := paired(trained.known(0), trained.known(1)):
             margin = _margin(prepared, trained)
-            further[at] = Comparison(seeds, "higher", margin, trained.pair.one.task)
+            cell = trained.pair.one
+            family = f"{cell.framework} {cell.task}"
+            bounds = trained.declared.difference_bounds
+            further[at] = Comparison(seeds, "higher", margin, family, bounds)
     for at, one in zip(further, judge(list(further.values())), strict=True):
         judged[at] = one, _direction(one, "higher")
     for at, (question, trained) in enumerate(asked):
@@ -123,7 +126,7 @@ def _of_ratio(found: Evidence, trained: TrainedPair) -> Evidence:
     logs = _log_ratios(trained.known(0), trained.known(1))
     if not logs:
         return replace(found, remark=NO_RATIO) if logs is None else found
-    (ratio,) = estimates([logs])
+    ratio = mean_over_seeds(logs)
     interval = ratio.interval()
     if interval is None:
         return replace(found, answer="undecided", figure=math.exp(ratio.mean), remark=ONE_SEED)
