@@ -43,9 +43,9 @@ def quality_frameworks(grid: Grid, context: Context) -> Table | None:
         "The metric at the last evaluation, mean over seeds, and the difference within each seed, "
         "with 95% confidence intervals within the range of the metric. Both frameworks start with "
         f"the same bits and see the same batches, so only rounding differs. `{DIFFER}`: the "
-        "difference is beyond the suite's margin and differs from 0 at 95% confidence, after Holm's correction for the variants of "
-        "the row's task and length. `same`: the interval, widened for the same number of "
-        "comparisons, lies within the margin."
+        "difference is beyond the suite's margin and differs from 0 at 95% confidence, after "
+        "Holm's correction for the variants of the row's task and length. `same`: the interval, "
+        "widened for the same number of comparisons, lies within the margin."
     )
     title = "torch against jax: what the variants learned"
     return Table("quality_frameworks", title, note, context.shared, tuple(columns), rows)
