@@ -374,8 +374,10 @@ def test_the_page_has_the_curves_and_the_table(mixed: bool) -> None:
     text = report_page([run_of(both(**in_torch) if mixed else trained(**in_torch))])
     assert 'id="run1-quality"' in text
     assert 'id="run1-learning_curves"' in text
-    assert text.count('<img src="data:image/svg+xml;base64,') == 2  # curves and Pareto plot
-    assert 'alt="Learning curves, mqar, PyTorch, length 64"' in text
+    assert "<figcaption>Learning curves, mqar, length 64</figcaption>" in text
+    assert "<figcaption>Metric and cost, mqar, length 64</figcaption>" in text
+    assert text.count('data-framework="torch" data-group="0"') == 2
+    assert "<img" not in text
     assert '<td class="worse">worse</td>' in text
     assert ('id="run1-measurements"' in text) == mixed
     assert "A training is one cell" in text
