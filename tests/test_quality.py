@@ -18,7 +18,7 @@ from synthbench.report.data.frame import record_frame
 from synthbench.report.data.prepared import prepare
 from synthbench.report.data.selection import Selection
 from synthbench.report.data.table import Table
-from synthbench.report.data.trainings import groups_of
+from synthbench.report.data.training_groups import groups_of
 from synthbench.report.page.page import report_page
 from synthbench.report.screen.screen import HEIGHT, WIDTH, screen_lines, screen_of
 from synthbench.report.tables.catalog import TABLES, make_tables

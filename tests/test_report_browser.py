@@ -27,7 +27,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))
 if CHROMIUM is None:
     pytest.skip("needs chromium: apt-get install chromium", allow_module_level=True)
 
-TRAINED = Path("results/quality_synthetic/cpu-reference")
+TRAINED = REFERENCE.parents[1] / "quality_synthetic" / "cpu-reference"
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 SHOWN_ROWS = "table => [...table.tBodies[0].rows].filter(row => !row.hidden).length"
@@ -221,8 +221,12 @@ def test_learning_curves_follow_filters_and_axes(browser: Any, trained: Path) ->
     def axis_titles(kind: str) -> list[str]:
         return list(panel(kind).locator(".role-axis-title text").all_text_contents())
 
-    with_marks = marks("curves")
-    (variants, evaluations) = (6, with_marks // 6)
+    def choose(name: str, value: str) -> None:
+        control = seen.page.locator(f'section.learning select[name="{name}"]')
+        seen.until_drawn(lambda: control.select_option(value))
+
+    with_marks, variants = marks("curves"), 6
+    evaluations = with_marks // variants
     assert with_marks == variants * evaluations > variants
     assert marks("pareto") == variants
     assert axis_titles("curves") == ["training steps", "exact match % (higher is better)"]
@@ -230,12 +234,11 @@ def test_learning_curves_follow_filters_and_axes(browser: Any, trained: Path) ->
     seen.until_drawn(lambda: seen.page.get_by_label("Fix", exact=True).uncheck())
     assert marks("curves") == (variants - 1) * evaluations
     assert marks("pareto") == variants - 1
-    seen.until_drawn(lambda: seen.page.get_by_label("against").select_option("flops"))
-    seen.until_drawn(lambda: seen.page.get_by_label("Curves of").select_option("loss"))
+    choose("axis", "flops")
+    choose("quantity", "loss")
     assert axis_titles("curves") == ["training FLOPs", "held-out loss (nats)"]
     assert marks("curves") == (variants - 1) * evaluations
-    cost = seen.page.get_by_label("Cost of the Pareto plots")
-    seen.until_drawn(lambda: cost.select_option("step_flops"))
+    choose("cost", "step_flops")
     assert axis_titles("pareto")[0] == "FLOPs of a step"
     seen.until_drawn(lambda: seen.page.get_by_label("jax", exact=True).uncheck())
     assert not panel("curves").is_visible()

@@ -12,7 +12,7 @@ from pathlib import Path
 from synthbench.errors import ResultsError
 from synthbench.record import Record
 from synthbench.report.data.grid import FRAMEWORKS
-from synthbench.report.data.trainings import training_records
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question, Side
 from synthbench.report.paper.check.setting import differences, shown

@@ -11,7 +11,7 @@ from synthbench.analysis.learning import Better
 from synthbench.analysis.seeds import Comparison, Judgement, judge, mean_over_seeds, paired
 from synthbench.report.data.prepared import Prepared
 from synthbench.report.data.quality import At
-from synthbench.report.data.trainings import training_records
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.paper.check.answer import Direction, of_direction, of_interval
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question
