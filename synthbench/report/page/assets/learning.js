@@ -54,6 +54,8 @@ for (const run of document.querySelectorAll("article.run")) {
     known?.view.finalize();
     const spec = structuredClone(data.specs[name]);
     for (const one of spec.params) one.value = variants;
+    // An empty layer would be an image without a text, for a screen reader.
+    spec.layer = spec.layer.filter((one) => !one.data || datasets[one.data.name].length > 0);
     for (const layer of spec.layer) layer.encoding.y.axis.title = title;
     spec.datasets = datasets;
     drawn.set(panel, { kind, view: await embed(plot, spec) });
