@@ -382,7 +382,7 @@ def test_the_page_has_the_curves_and_the_table(mixed: bool) -> None:
     assert ('id="run1-measurements"' in text) == mixed
     assert "A training is one cell" in text
     plain = report_page([run_of(list(all_records()))])
-    assert "Learning curves" not in plain
+    assert ">Learning curves" not in plain
     assert "A training is one cell" not in plain
 
 
