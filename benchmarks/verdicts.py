@@ -6,7 +6,9 @@ Draws tables whose truth is known: in each round, a process takes the true time,
 processes of the same cells of that run differed by between its rounds. Rounds are added to what is
 undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, for each framework,
 the share of tables with a false verdict where nothing differs, how often a planted slowdown is
-found, how often `same` is said of it, and what stays undecided. Measures nothing; takes a minute.
+found, how often `same` is said of it, and what stays undecided. Then, for spreads that differ
+between variants as SPREADS declares them, the share of tables of one baseline with a false verdict,
+by rounds. Measures nothing; takes minutes.
 """
 
 from __future__ import annotations
@@ -31,6 +33,15 @@ GROUPS, VARIANTS = 10, 20  # of a table: groups with a baseline each, as modes a
 MARGIN, RESOLUTION = 1.03, 0.05  # as suites have them
 SLOWDOWNS = (1.0, 1.05, 1.10)
 LEAST = 2
+ROUNDS = (2, 3, 4, 6, 12)
+
+# The standard deviation of the log time of the baseline, and of each variant, between rounds.
+SPREADS: dict[str, tuple[float, list[float]]] = {
+    "all alike": (0.02, [0.02] * VARIANTS),
+    "a noisy baseline": (0.02, [0.002] * VARIANTS),
+    "all different": (0.01, [float(s) for s in np.geomspace(0.002, 0.1, VARIANTS)]),
+    "four noisy variants": (0.003, [0.1] * 4 + [0.003] * (VARIANTS - 4)),
+}
 
 
 @dataclass
@@ -81,6 +92,12 @@ def main(
         )
         for slowdown in SLOWDOWNS:
             typer.echo(f"  {described(noise, slowdown, tables, at_most)}")
+    typer.echo(
+        f"One baseline and {VARIANTS} equal variants, normal noise: tables with a false verdict"
+    )
+    for name, spreads in SPREADS.items():
+        shares = (f"{rounds} rounds {unequal(spreads, rounds, tables):.1%}" for rounds in ROUNDS)
+        typer.echo(f"  {name}: {', '.join(shares)}")
 
 
 def recorded_noise(grid: Grid, framework: str) -> NDArray[np.float64]:
@@ -111,6 +128,22 @@ def described(noise: NDArray[np.float64], slowdown: float, tables: int, at_most:
         f"{slowdown - 1:.0%} slower: a false verdict in {wrong / tables:.0%} of tables; {shares}; "
         f"{np.mean(rounds):.1f} rounds per comparison"
     )
+
+
+def unequal(spreads: tuple[float, list[float]], rounds: int, tables: int) -> float:
+    """The share of tables with a false verdict, where nothing differs but the spread of variants.
+
+    Each table has one baseline, whose rounds are in every comparison. The margin is that of suites.
+    """
+    rng, wrong = np.random.default_rng(1), 0
+    for _ in range(tables):
+        base = rng.normal(0, spreads[0], rounds)
+        judged = judge(
+            [Comparison(tuple(base - rng.normal(0, one, rounds)), 0.0) for one in spreads[1]],
+            MARGIN,
+        )
+        wrong += any(one.verdict in ("faster", "slower") for one in judged)
+    return wrong / tables
 
 
 def sequential(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -45,6 +46,18 @@ class Metric:
     """What represents several rounds. first: the first round with the worst outcome; join: the
     distinct texts."""
     timed: bool = False  # tables mark it where a warning says that the timing was disturbed
+    lower_bound: float = -math.inf  # of the stored number: no value is less, and no interval
+    upper_bound: float = math.inf
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the greatest number that it can be."""
+        return self.lower_bound, self.upper_bound
+
+    @property
+    def difference_bounds(self) -> tuple[float, float]:
+        """The least and the greatest difference of two such numbers."""
+        return self.lower_bound - self.upper_bound, self.upper_bound - self.lower_bound
 
 
 def task_values(record: Record) -> dict[str, float | None]:

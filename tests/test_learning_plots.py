@@ -10,7 +10,8 @@ import pytest
 from synthbench.errors import ResultsError, UnknownNameError
 from synthbench.record import Memory, Record
 from synthbench.report.data.prepared import prepare
-from synthbench.report.data.trainings import LOSS, Group, groups_of
+from synthbench.report.data.training_groups import groups_of
+from synthbench.report.data.trainings import LOSS, Group
 from synthbench.report.figures.image_files import svg_text
 from synthbench.report.figures.learning_data import lines_of, pareto_points
 from synthbench.report.figures.learning_plot import learning_figures

@@ -18,7 +18,7 @@ from synthbench.report.data.frame import record_frame
 from synthbench.report.data.prepared import prepare
 from synthbench.report.data.selection import Selection
 from synthbench.report.data.table import Table
-from synthbench.report.data.trainings import groups_of
+from synthbench.report.data.training_groups import groups_of
 from synthbench.report.page.page import report_page
 from synthbench.report.screen.screen import HEIGHT, WIDTH, screen_lines, screen_of
 from synthbench.report.tables.catalog import TABLES, make_tables
@@ -374,13 +374,15 @@ def test_the_page_has_the_curves_and_the_table(mixed: bool) -> None:
     text = report_page([run_of(both(**in_torch) if mixed else trained(**in_torch))])
     assert 'id="run1-quality"' in text
     assert 'id="run1-learning_curves"' in text
-    assert text.count('<img src="data:image/svg+xml;base64,') == 2  # curves and Pareto plot
-    assert 'alt="Learning curves, mqar, PyTorch, length 64"' in text
+    assert "<figcaption>Learning curves, mqar, length 64</figcaption>" in text
+    assert "<figcaption>Metric and cost, mqar, length 64</figcaption>" in text
+    assert text.count('data-framework="torch" data-group="0"') == 2
+    assert "<figure><img" not in text  # as those of `inspect`
     assert '<td class="worse">worse</td>' in text
     assert ('id="run1-measurements"' in text) == mixed
     assert "A training is one cell" in text
     plain = report_page([run_of(list(all_records()))])
-    assert "Learning curves" not in plain
+    assert ">Learning curves" not in plain
     assert "A training is one cell" not in plain
 
 

@@ -27,6 +27,7 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))
 if CHROMIUM is None:
     pytest.skip("needs chromium: apt-get install chromium", allow_module_level=True)
 
+TRAINED = REFERENCE.parents[1] / "quality_synthetic" / "cpu-reference"
 WIDE = {"width": 1280, "height": 900}
 PHONE = {"width": 390, "height": 844}
 SHOWN_ROWS = "table => [...table.tBodies[0].rows].filter(row => !row.hidden).length"
@@ -37,6 +38,7 @@ class Seen:
     """A page, and what it said and asked for."""
 
     page: Any
+    section: str = "charts"
     console: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
 
@@ -56,15 +58,17 @@ class Seen:
 
     def drawn(self) -> int:
         """How often the charts were drawn so far."""
-        return int(self.page.locator("section.charts").first.get_attribute("data-drawn") or 0)
+        return int(
+            self.page.locator(f"section.{self.section}").first.get_attribute("data-drawn") or 0
+        )
 
     def until_drawn(self, action: Callable[[], Any]) -> None:
         """Do something, and wait until the charts show it."""
         before = self.drawn()
         action()
         self.page.wait_for_function(
-            "before => document.querySelector('section.charts').dataset.drawn > before",
-            arg=before,
+            "([section, before]) => document.querySelector(section).dataset.drawn > before",
+            arg=[f"section.{self.section}", before],
         )
 
 
@@ -76,15 +80,15 @@ def browser() -> Iterator[Any]:
         made.close()
 
 
-def opened(browser: Any, path: Path, **options: Any) -> Seen:
+def opened(browser: Any, path: Path, section: str = "charts", **options: Any) -> Seen:
     page = browser.new_context(**({"viewport": WIDE} | options)).new_page()
     page.set_default_timeout(120_000)
-    seen = Seen(page)
+    seen = Seen(page, section)
     page.on("console", lambda message: seen.console.append(message.text))
     page.on("pageerror", lambda error: seen.console.append(str(error)))
     page.on("request", lambda request: seen.requests.append(request.url))
     page.goto(path.as_uri())
-    page.wait_for_selector("section.charts[data-drawn]", state="attached")
+    page.wait_for_selector(f"section.{section}[data-drawn]", state="attached")
     return seen
 
 
@@ -195,6 +199,56 @@ def test_charts_follow_filters_and_axes(seen: Seen) -> None:
     seen.until_drawn(lambda: seen.page.get_by_label("linformer", exact=True).uncheck())
     text = seen.page.locator('[data-chart="time"] .panel').first.inner_text()
     assert "Nothing was measured for this choice." in text
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "trained.html"
+    write_page(report_page([read_run(TRAINED)]), path)
+    return path
+
+
+def test_learning_curves_follow_filters_and_axes(browser: Any, trained: Path) -> None:
+    seen = opened(browser, trained, "learning")
+    first = 'section.learning figure[data-kind="{}"] .panel[data-framework="{}"]'
+
+    def panel(kind: str, framework: str = "jax") -> Any:
+        return seen.page.locator(first.format(kind, framework)).first
+
+    def marks(kind: str) -> int:
+        return int(panel(kind).locator(".mark-symbol.role-mark path").count())
+
+    def axis_titles(kind: str) -> list[str]:
+        return list(panel(kind).locator(".role-axis-title text").all_text_contents())
+
+    def choose(name: str, value: str) -> None:
+        control = seen.page.locator(f'section.learning select[name="{name}"]')
+        seen.until_drawn(lambda: control.select_option(value))
+
+    with_marks, variants = marks("curves"), 6
+    evaluations = with_marks // variants
+    assert with_marks == variants * evaluations > variants
+    assert marks("pareto") == variants
+    assert axis_titles("curves") == ["training steps", "exact match % (higher is better)"]
+    assert axis_titles("pareto")[0] == "time of a step (ms)"
+    seen.until_drawn(lambda: seen.page.get_by_label("Fix", exact=True).uncheck())
+    assert marks("curves") == (variants - 1) * evaluations
+    assert marks("pareto") == variants - 1
+    choose("axis", "flops")
+    choose("quantity", "loss")
+    assert axis_titles("curves") == ["training FLOPs", "held-out loss (nats)"]
+    assert marks("curves") == (variants - 1) * evaluations
+    choose("cost", "step_flops")
+    assert axis_titles("pareto")[0] == "FLOPs of a step"
+    seen.until_drawn(lambda: seen.page.get_by_label("jax", exact=True).uncheck())
+    assert not panel("curves").is_visible()
+    assert panel("curves", "torch").is_visible()
+    seen.until_drawn(lambda: seen.page.get_by_label("21", exact=True).uncheck())  # of copying
+    assert not panel("curves", "torch").is_visible()
+    assert violations(seen.page) == []
+    assert seen.console == []
+    assert seen.requests == [trained.as_uri()]
+    seen.page.context.close()
 
 
 def test_light_and_dark(seen: Seen) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -11,17 +12,12 @@ from scipy import stats
 from synthbench.analysis.learning import Better
 from synthbench.analysis.moderated_variance import moderated, p_value
 from synthbench.analysis.multiple_testing import holm
-from synthbench.analysis.seeds import (
-    FEWEST_SAMPLES,
-    SHARED,
-    Comparison,
-    estimates,
-    judge,
-    paired,
-)
+from synthbench.analysis.seeds import Comparison, judge, mean_over_seeds, paired
 
 TABLES = 500
-AXES = 3  # each group is compared at equal steps, time and FLOPs
+MOST = 0.05 + 2.5 * math.sqrt(0.05 * 0.95 / TABLES)  # the declared error and that of a simulation
+COSTS = 3  # each group is compared at equal steps, time and FLOPs
+NEARLY = 0.02  # both frameworks give a seed nearly the same value
 VARIANTS, SEEDS = 7, 3
 
 
@@ -33,7 +29,7 @@ def test_differences_are_taken_within_the_seeds_that_both_have() -> None:
 
 def test_alone_the_interval_is_that_of_students_t() -> None:
     values = (0.91, 0.93, 0.98)
-    (found,) = estimates([values])
+    found = mean_over_seeds(values)
     low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
     assert found.interval() == pytest.approx((low, high))
     assert found.p_value == pytest.approx(stats.ttest_1samp(values, 0).pvalue)
@@ -48,20 +44,32 @@ def test_one_seed_has_no_interval_and_no_verdict() -> None:
     assert found.estimate.p_value is None
 
 
-def test_a_family_shares_its_variances_only_carefully() -> None:
-    generator = np.random.default_rng(0)
-    samples = [tuple(generator.normal(0, 1, SEEDS)) for _ in range(FEWEST_SAMPLES)]
-    shared, alone = estimates(samples), estimates(samples[:-1])
-    for values, one in zip(samples, shared, strict=True):
-        assert one.error is not None
-        assert one.error >= stats.sem(values) * (1 - 1e-12)  # never smaller than observed
-        assert SEEDS - 1 < one.degrees <= (1 + SHARED) * (SEEDS - 1)
-    assert any(
-        one.error != pytest.approx(stats.sem(v)) for v, one in zip(samples, shared, strict=True)
-    )
-    assert [one.degrees for one in alone] == [SEEDS - 1] * len(alone)  # too few to share
-    apart = estimates(samples, [f"{n % 2}" for n in range(len(samples))])
-    assert [one.degrees for one in apart] == [SEEDS - 1] * len(apart)
+@pytest.mark.parametrize(
+    ("values", "bounds", "expected"),
+    [
+        ((1.0, 1.0, 0.4), (0.0, 1.0), (0.0, 1.0)),
+        ((0.1, 0.3, 0.5), (0.0, math.inf), (0.0, None)),  # bits per byte
+        ((0.1, 0.3, 0.5), (-math.inf, 0.6), (None, 0.6)),
+        ((0.5, 0.5, 0.51), (0.0, 1.0), (None, None)),
+        ((2.0, 3.0, 2.5), (0.0, 1.0), (None, 2.5)),  # a value beyond a wrongly declared bound
+    ],
+)
+def test_the_interval_ends_at_the_bounds_and_contains_the_mean(
+    values: tuple[float, ...], bounds: tuple[float, float], expected: tuple[float | None, ...]
+) -> None:
+    found = mean_over_seeds(values, bounds)
+    free, cut = mean_over_seeds(values).interval(), found.interval()
+    assert free is not None
+    assert cut is not None
+    wanted = [end if given is None else given for given, end in zip(expected, free, strict=True)]
+    assert cut == pytest.approx(wanted)
+    assert cut[0] <= found.mean <= cut[1]
+    assert found.p_value == mean_over_seeds(values).p_value
+
+
+def test_no_seed_has_no_mean() -> None:
+    with pytest.raises(ValueError, match="no seeds"):
+        mean_over_seeds([])
 
 
 @pytest.mark.parametrize(("better", "gain"), [("higher", 1), ("lower", -1)])
@@ -100,67 +108,157 @@ def test_exactly_equal_trainings_are_the_same() -> None:
     assert (constant.verdict, constant.p) == ("worse", 0.0)
 
 
-def test_p_values_are_corrected_for_all_comparisons_of_the_table() -> None:
+def test_p_values_are_corrected_within_a_family_alone() -> None:
     values = (0.09, 0.10, 0.125)
     (alone,) = judge([Comparison(values, "higher")])
-    several = judge([Comparison(values, "higher", family=str(n)) for n in range(8)])
     assert alone.verdict == "better"
     assert alone.p is not None
+    apart = judge([Comparison(values, "higher", family=str(n)) for n in range(8)])
+    assert apart == [alone] * 8
+    together = judge([Comparison(values, "higher", family="a")] * 8)
+    assert {one.verdict for one in together} == {"undecided"}
+    assert [one.p for one in together] == pytest.approx([8 * alone.p] * 8)
+    mixed = judge([Comparison(values, "higher", family=name) for name in "abaabaa"])
+    assert [one.p for one in mixed] == pytest.approx([n * alone.p for n in (5, 2, 5, 5, 2, 5, 5)])
+
+
+def test_same_is_corrected_too() -> None:
+    values = (0.009, 0.010, 0.011)
+    assert [one.verdict for one in judge([Comparison(values, "higher", 0.013)])] == ["same"]
+    several = judge([Comparison(values, "higher", 0.013)] * 8)
     assert {one.verdict for one in several} == {"undecided"}
-    assert [one.p for one in several] == pytest.approx([8 * alone.p] * 8)
 
 
-@pytest.mark.parametrize(
-    ("baseline_spread", "spreads"),
-    [
-        (1.0, [1.0] * VARIANTS),
-        (1.0, [0.1] * VARIANTS),  # all differences share the noise of the baseline
-        (0.3, list(np.geomspace(0.01, 1, VARIANTS))),  # some solve the task, others do not
-        (0.01, [1.0, 1.0] + [0.01] * (VARIANTS - 2)),
-    ],
-    ids=["alike", "noisy baseline", "all different", "two kinds"],
-)
-def test_equal_curves_are_rarely_told_apart(baseline_spread: float, spreads: list[float]) -> None:
-    """At most 5% of the tables may have any false verdict."""
-    generator = np.random.default_rng(2)
+SPREADS = {  # of the baseline, and of each variant
+    "alike": (1.0, [1.0] * VARIANTS),
+    "noisy baseline": (1.0, [0.1] * VARIANTS),  # all differences share it
+    "all different": (0.3, list(np.geomspace(0.01, 1, VARIANTS))),  # some solve the task
+    "two kinds": (0.01, [1.0, 1.0] + [0.01] * (VARIANTS - 2)),
+}
+
+
+class Wrong(NamedTuple):
+    """The shares of tables with any wrong verdict."""
+
+    steps: float  # of one framework, at equal steps
+    frameworks: float  # of either framework, at equal steps
+    costs: float  # of one framework, at equal steps, time or FLOPs
+
+
+def wrong_tables(
+    spreads: tuple[float, list[float]],
+    beyond: int = 0,
+    margin: float = 0.0,
+    frameworks: int = 2,
+    costs: int = COSTS,
+) -> Wrong:
+    """Judge TABLES tasks.
+
+    Values of a seed differ between frameworks and between kinds of cost by NEARLY of their spread.
+    `beyond` of the variants differ from the baseline by just more than the margin, the others by
+    nothing.
+    """
+    generator = np.random.default_rng(7)
+    scale = np.array([spreads[0], *spreads[1]])[:, None]
+    truth = np.array([margin * 1.001] * beyond + [0.0] * (VARIANTS - beyond))
+    wrong = np.zeros((TABLES, frameworks, costs), bool)
+    for table in range(TABLES):
+        seeds = generator.normal(0, 1, (VARIANTS + 1, SEEDS))
+        for framework in range(frameworks):
+            of_framework = seeds + framework * NEARLY * generator.normal(0, 1, seeds.shape)
+            for cost in range(costs):
+                noise = (cost > 0) * NEARLY * generator.normal(0, 1, seeds.shape)
+                values = scale * (of_framework + noise)
+                differences = values[1:] - values[0] + truth[:, None]
+                judged = judge([Comparison(tuple(row), "higher", margin) for row in differences])
+                wrong[table, framework, cost] = any(
+                    one.verdict == "same" if differs else one.verdict in ("better", "worse")
+                    for one, differs in zip(judged, truth > 0, strict=True)
+                )
+    return Wrong(
+        float(wrong[:, 0, 0].mean()),
+        float(wrong[:, :, 0].any(axis=1).mean()),
+        float(wrong[:, 0].any(axis=1).mean()),
+    )
+
+
+@pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
+def test_equal_curves_are_rarely_told_apart(spreads: tuple[float, list[float]]) -> None:
+    """About 5% of the tables at equal steps, in one framework, have any false verdict, at most.
+
+    The seeds are the same in both frameworks, so the other one adds next to no false verdicts, and
+    no evidence either. The two further kinds of cost have an error of their own.
+    """
+    wrong = wrong_tables(spreads)
+    assert wrong.steps <= MOST
+    assert wrong.frameworks <= MOST + 0.01
+    assert wrong.costs <= MOST + 0.02
+
+
+@pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
+def test_of_very_many_tables_five_percent_are_wrong_at_most(
+    spreads: tuple[float, list[float]],
+) -> None:
+    """The same for 20,000 tables at once: the smallest p value of a table decides."""
+    generator, tables = np.random.default_rng(1), 20_000
+    scale = np.array([spreads[0], *spreads[1]])[:, None]
+    values = scale * generator.normal(0, 1, (tables, VARIANTS + 1, SEEDS))
+    p_values = stats.ttest_1samp(values[:, 1:] - values[:, :1], 0, axis=2).pvalue
+    judged = judge([Comparison(tuple(v - values[0, 0]), "higher") for v in values[0, 1:]])
+    assert [one.p for one in judged] == pytest.approx(holm(p_values[0]))
+    wrong = np.mean(VARIANTS * p_values.min(axis=1) < 0.05)
+    assert wrong <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / tables)
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.05, 0.2])
+@pytest.mark.parametrize("beyond", [3, VARIANTS])
+def test_what_differs_is_rarely_called_the_same(spread: float, beyond: int) -> None:
+    wrong = wrong_tables((spread, [spread] * VARIANTS), beyond, 0.05, 1, 1)
+    assert wrong.steps <= MOST
+
+
+@pytest.mark.parametrize(("seeds", "least", "most"), [(3, 0.1, 0.25), (5, 0.005, 0.05)])
+def test_where_a_seed_either_solves_the_task_or_fails_three_are_too_few(
+    seeds: int, least: float, most: float
+) -> None:
+    """Why the documentation asks for five seeds there: such values are not normal."""
+    generator = np.random.default_rng(4)
     wrong = 0
     for _ in range(TABLES):
-        comparisons = []
-        baseline = generator.normal(0, baseline_spread, SEEDS)
-        finals = [generator.normal(0, spread, SEEDS) for spread in spreads]
-        for axis in range(AXES):  # nearly the same number at each of the three
-            for values in finals:
-                noisy = values + generator.normal(0, 0.05, SEEDS) * np.abs(values)
-                differences = tuple(map(float, noisy - baseline))
-                comparisons.append(Comparison(differences, "higher", family=str(axis)))
-        wrong += any(one.verdict in ("better", "worse") for one in judge(comparisons))
-    assert wrong / TABLES <= 0.05
+        solved = generator.random((VARIANTS + 1, seeds)) < 0.5
+        values = solved * (1 - 0.001 * generator.random(solved.shape))
+        judged = judge([Comparison(tuple(v - values[0]), "higher", 0.03) for v in values[1:]])
+        wrong += any(one.verdict in ("better", "worse") for one in judged)
+    assert least <= wrong / TABLES <= most
 
 
-def test_sharing_the_spread_as_rounds_do_would_tell_equal_curves_apart() -> None:
-    """Why seeds share less: with spreads this different, more than 10% of tables were wrong."""
+@pytest.mark.parametrize("moderates", [False, True])
+def test_sharing_the_spread_as_rounds_do_would_tell_equal_curves_apart(moderates: bool) -> None:
+    """Why seeds share nothing: with spreads this different, more than 10% of tables were wrong."""
     generator = np.random.default_rng(2)
     spreads, wrong = np.geomspace(0.01, 1, VARIANTS), 0
     for _ in range(TABLES):
         baseline = generator.normal(0, 0.3, SEEDS)
         samples = [generator.normal(0, spread, SEEDS) - baseline for spread in spreads]
-        shared = moderated([float(np.var(s, ddof=1)) for s in samples], [SEEDS - 1] * VARIANTS)
+        found = [(float(np.var(s, ddof=1)), float(SEEDS - 1)) for s in samples]
+        if moderates:
+            found = [*moderated([v for v, _ in found], [SEEDS - 1] * VARIANTS)]
         p_values = [
-            p_value(float(np.mean(s)), math.sqrt(one.variance / SEEDS), one.degrees)
-            for s, one in zip(samples, shared, strict=True)
+            p_value(float(np.mean(s)), math.sqrt(variance / SEEDS), degrees)
+            for s, (variance, degrees) in zip(samples, found, strict=True)
         ]
         wrong += min(holm(p_values)) < 0.05
-    assert wrong / TABLES > 0.1
+    assert (wrong / TABLES > 0.1) == moderates
 
 
-def test_the_interval_contains_the_true_difference_about_as_often_as_it_says() -> None:
+def test_the_interval_contains_the_true_mean_about_as_often_as_it_says() -> None:
+    """Cut off at the bounds of a metric, it still does."""
     generator = np.random.default_rng(3)
-    inside = total = 0
-    for _ in range(300):
-        samples = [tuple(generator.normal(0.2, 0.05, SEEDS)) for _ in range(VARIANTS)]
-        for one in estimates(samples):
-            interval = one.interval()
-            assert interval is not None
-            inside += interval[0] <= 0.2 <= interval[1]
-            total += 1
-    assert inside / total >= 0.95 - 3 * math.sqrt(0.05 * 0.95 / total)
+    inside, total = 0, 2000
+    for _ in range(total):
+        values = np.clip(generator.normal(0.93, 0.05, SEEDS), 0, 1)
+        interval = mean_over_seeds(values.tolist(), (0.0, 1.0)).interval()
+        assert interval is not None
+        assert 0 <= interval[0] <= interval[1] <= 1
+        inside += interval[0] <= 0.93 <= interval[1]
+    assert abs(inside / total - 0.95) <= 3 * math.sqrt(0.05 * 0.95 / total)

@@ -7,7 +7,16 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from benchmarks.verdicts import GROUPS, LEAST, VARIANTS, described, recorded_noise, sequential
+from benchmarks.verdicts import (
+    GROUPS,
+    LEAST,
+    SPREADS,
+    VARIANTS,
+    described,
+    recorded_noise,
+    sequential,
+    unequal,
+)
 from synthbench.report.data.grid import Grid
 from tests.test_tables import cell, record
 
@@ -39,3 +48,17 @@ def test_the_noise_is_what_rounds_of_one_cell_differ_by() -> None:
     found = [record(one, 0.01), record(one, 0.02, round=1), record(cell("R", "jax", "train", 64))]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
     assert sorted(noise) == pytest.approx([-np.log(2) / np.sqrt(2), np.log(2) / np.sqrt(2)])
+
+
+@pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
+def test_with_many_rounds_unequal_spreads_give_few_false_verdicts(
+    spreads: tuple[float, list[float]],
+) -> None:
+    assert unequal(spreads, 12, 200) <= 0.05
+
+
+def test_with_two_rounds_unequal_spreads_give_too_many() -> None:
+    """A known limit, which docs/measuring.md states."""
+    assert unequal(SPREADS["all different"], 2, 200) > 0.1
+    assert unequal(SPREADS["all alike"], 2, 200) <= 0.1
+    assert unequal((1e-4, [1e-4] * VARIANTS), 2, 20) == 0

@@ -11,31 +11,39 @@ import numpy as np
 
 from synthbench.analysis.comparison import CONFIDENCE
 from synthbench.analysis.learning import Better
-from synthbench.analysis.moderated_variance import p_value, prior_variance, t_quantile
+from synthbench.analysis.moderated_variance import p_value, t_quantile
 from synthbench.analysis.multiple_testing import holm
 
 Verdict = Literal["better", "worse", "same", "undecided", "one seed"]
 
-SHARED = 0.5  # the largest weight of a family's variance, relative to that of a sample's own
-FEWEST_SAMPLES = 5  # in a family that shares its variances
-FEWEST_SEEDS = 3  # of a sample that shares its variance
+Bounds = tuple[float, float]
+UNBOUNDED: Bounds = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """The mean over seeds, its standard error and degrees of freedom; no error from one seed."""
+    """The mean over seeds, its standard error and degrees of freedom; no error from one seed.
+
+    `bounds`: between them lies every value, and so the true mean.
+    """
 
     mean: float
     error: float | None
     degrees: float
     seeds: int
+    bounds: Bounds = UNBOUNDED
 
     def interval(self, confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-        """The confidence interval by Student's t; None from one seed."""
+        """The confidence interval by Student's t, cut off at the bounds; None from one seed.
+
+        What is cut off cannot contain the true mean, so the confidence stays the same.
+        """
         if self.error is None:
             return None
         half = t_quantile(self.degrees, (1 + confidence) / 2) * self.error
-        return self.mean - half, self.mean + half
+        lower, upper = self.bounds
+        low, high = max(self.mean - half, lower), min(self.mean + half, upper)
+        return min(low, self.mean), max(high, self.mean)
 
     @property
     def p_value(self) -> float | None:
@@ -46,19 +54,21 @@ class Estimate:
 class Comparison(NamedTuple):
     """Differences of a variant to the baseline, one per seed that has both.
 
-    `margin`: a smaller difference is not relevant, in the unit of the metric. Comparisons of one
-    `family` are about equally noisy, such as those of one task.
+    `margin`: a smaller difference is not relevant, in the unit of the metric. A `family` is what a
+    reader compares at once: the variants of one task and framework with the baseline, at equal
+    steps, time or FLOPs. It shares its error. `bounds`: those of a difference.
     """
 
     differences: tuple[float, ...]
     better: Better
     margin: float = 0.0
     family: str = ""
+    bounds: Bounds = UNBOUNDED
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """An estimate with its verdict; `p`: corrected for all judged together, None from one seed."""
+    """An estimate with its verdict; `p`: corrected for its family, None from one seed."""
 
     estimate: Estimate
     verdict: Verdict
@@ -70,71 +80,52 @@ def paired(variant: Mapping[int, float], baseline: Mapping[int, float]) -> tuple
     return tuple(variant[seed] - baseline[seed] for seed in sorted(variant.keys() & baseline))
 
 
-def estimates(
-    samples: Sequence[Sequence[float]], families: Sequence[str] | None = None
-) -> list[Estimate]:
-    """The mean of each sample of seeds, in order; the samples of a family share their variances.
+def mean_over_seeds(values: Sequence[float], bounds: Bounds = UNBOUNDED) -> Estimate:
+    """The mean of some seeds with its t interval, from these seeds alone.
 
-    Three seeds estimate their spread badly. Therefore the variances of a family are moderated, as
-    those of rounds are (`comparison.estimate`), but with care: a variant that solves a task has a
-    far smaller spread than one that does not, and the seeds of the baseline are in every difference
-    of a family. So what the family says has at most SHARED times the weight of a sample itself, and
-    never makes a variance smaller than observed. From less than FEWEST_SAMPLES samples of
-    FEWEST_SEEDS seeds nothing is shared; then this is the ordinary t.
+    So every table and claim gives the same mean the same interval, whatever stands beside it. The
+    variances of variants are not moderated as those of rounds are (`comparison.estimate`): a
+    variant that solves a task has a far smaller spread than one that does not. Raises ValueError
+    without values.
     """
-    groups = [""] * len(samples) if families is None else families
-    priors = {name: _prior_of(samples, groups, name) for name in set(groups)}
-    found: list[Estimate] = []
-    for values, family in zip(samples, groups, strict=True):
-        mean, seeds = float(np.mean(values)), len(values)
-        if seeds == 1:
-            found.append(Estimate(mean, None, 0.0, 1))
-            continue
-        observed, degrees = float(np.var(values, ddof=1)), float(seeds - 1)
-        prior, weight = priors[family]
-        weight = min(weight, SHARED * degrees) if seeds >= FEWEST_SEEDS else 0.0
-        variance = max(observed, (weight * prior + degrees * observed) / (weight + degrees))
-        found.append(Estimate(mean, math.sqrt(variance / seeds), degrees + weight, seeds))
-    return found
-
-
-def _prior_of(
-    samples: Sequence[Sequence[float]], families: Sequence[str], family: str
-) -> tuple[float, float]:
-    """The common variance of a family, and its degrees of freedom; (0, 0) if nothing is shared."""
-    several = [
-        values
-        for values, name in zip(samples, families, strict=True)
-        if name == family and len(values) >= FEWEST_SEEDS
-    ]
-    if len(several) < FEWEST_SAMPLES:
-        return 0.0, 0.0
-    variances = [float(np.var(values, ddof=1)) for values in several]
-    return prior_variance(variances, [len(values) - 1 for values in several])
+    if not values:
+        raise ValueError("no seeds to take a mean of")
+    mean, seeds = float(np.mean(values)), len(values)
+    if seeds == 1:
+        return Estimate(mean, None, 0.0, 1, bounds)
+    error = math.sqrt(float(np.var(values, ddof=1)) / seeds)
+    return Estimate(mean, error, float(seeds - 1), seeds, bounds)
 
 
 def judge(comparisons: Sequence[Comparison], confidence: float = CONFIDENCE) -> list[Judgement]:
-    """A verdict for each comparison of one table.
+    """A verdict for each comparison, in the given order; each family is judged by itself.
 
     "better", "worse": the mean difference is beyond the margin, and differs from 0 significantly
-    after Holm's correction for all comparisons. "same": its interval lies within the margin.
-    Otherwise "undecided". "one seed": the spread over seeds is not known.
+    after Holm's correction for all comparisons of its family. "same": its interval lies within the
+    margin, with Bonferroni's correction for the same comparisons. So at most 1 - `confidence` of
+    the families hold a false verdict, however their comparisons depend on each other. Otherwise
+    "undecided". "one seed": the spread over seeds is not known.
     """
-    families = [one.family for one in comparisons]
-    found = estimates([one.differences for one in comparisons], families)
-    corrected = iter(holm([p for one in found if (p := one.p_value) is not None]))
-    judged: list[Judgement] = []
-    for comparison, one in zip(comparisons, found, strict=True):
-        interval = one.interval(confidence)
-        if interval is None:
-            judged.append(Judgement(one, "one seed"))
-            continue
-        p, (low, high) = next(corrected), interval
-        verdict: Verdict = "undecided"
-        if p < 1 - confidence and abs(one.mean) > comparison.margin:
-            is_better = (one.mean > 0) == (comparison.better == "higher")
-            verdict = "better" if is_better else "worse"
-        elif -comparison.margin <= low and high <= comparison.margin:
-            verdict = "same"
-        judged.append(Judgement(one, verdict, p))
-    return judged
+    judged: dict[int, Judgement] = {}
+    for family in {one.family for one in comparisons}:
+        at = [number for number, one in enumerate(comparisons) if one.family == family]
+        found = [mean_over_seeds(c.differences, c.bounds) for c in map(comparisons.__getitem__, at)]
+        corrected = holm([p for one in found if (p := one.p_value) is not None])
+        remaining, error = iter(corrected), (1 - confidence) / max(len(corrected), 1)
+        for number, one in zip(at, found, strict=True):
+            p, interval = None if one.p_value is None else next(remaining), one.interval(1 - error)
+            verdict: Verdict = "one seed"
+            if p is not None and interval is not None:
+                verdict = _verdict(comparisons[number], one.mean, p < 1 - confidence, interval)
+            judged[number] = Judgement(one, verdict, p)
+    return [judged[number] for number in range(len(comparisons))]
+
+
+def _verdict(
+    comparison: Comparison, mean: float, is_certain: bool, interval: tuple[float, float]
+) -> Verdict:
+    margin = comparison.margin
+    if is_certain and abs(mean) > margin:
+        is_better = (mean > 0) == (comparison.better == "higher")
+        return "better" if is_better else "worse"
+    return "same" if -margin <= interval[0] and interval[1] <= margin else "undecided"

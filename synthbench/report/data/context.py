@@ -16,7 +16,7 @@ from synthbench.report.data.noise import Noise, noise_of
 from synthbench.report.data.quality import Agreement, Quality
 from synthbench.report.data.setting import differing_fields
 from synthbench.report.data.table import MARK
-from synthbench.report.data.trainings import training_records
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.data.verdicts import Verdicts
 from synthbench.store import Run
 from synthbench.suites.cell import Cell

@@ -9,7 +9,7 @@ from synthbench.report.data.context import Context, context_of, variant_order
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.machines import kinds_of
 from synthbench.report.data.quality import agreements_of, qualities_of
-from synthbench.report.data.trainings import groups_of
+from synthbench.report.data.training_groups import groups_of
 from synthbench.report.data.verdicts import noise_banner, verdicts_of
 from synthbench.store import Run
 from synthbench.tasks.cost import Cost

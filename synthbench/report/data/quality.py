@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from synthbench.analysis.learning import AXES, Axis
-from synthbench.analysis.seeds import Comparison, Estimate, Judgement, estimates, judge, paired
+from synthbench.analysis.seeds import Comparison, Estimate, Judgement, judge, paired
 from synthbench.report.data.grid import NOT_MEASURED
 from synthbench.report.data.trainings import Group
 
@@ -38,8 +38,8 @@ class Quality:
 def qualities_of(groups: Sequence[Group], baseline: str, margin: float) -> list[Quality]:
     """The results of all groups of a run.
 
-    All differences are judged together, since the correction depends on how many there are. A
-    difference of at most `margin`, as a share of the baseline's mean, is not relevant.
+    The variants of a group are judged together at each way to make the cost equal. A difference of
+    at most `margin`, as a share of the baseline's mean, is not relevant.
     """
     compared: dict[tuple[int, At], Comparison] = {}
     texts: dict[tuple[int, At], str] = {}
@@ -68,10 +68,9 @@ def _places(group: Group) -> list[At]:
 def _means(group: Group) -> dict[At, Estimate | str]:
     """The mean of each variant over its seeds."""
     values = {at: list(group.values_at(*at).values()) for at in _places(group)}
-    known = {at: found for at, found in values.items() if found}
-    families = [at.axis for at in known]
-    made = dict(zip(known, estimates(list(known.values()), families), strict=True))
-    return {at: made.get(at) or _why_none(group, at) for at in values}
+    return {
+        at: group.mean(found) if found else _why_none(group, at) for at, found in values.items()
+    }
 
 
 def _why_none(group: Group, at: At) -> str:
@@ -93,7 +92,7 @@ def _compare(group: Group, at: At, baseline: str, margin: float, family: str) ->
     relevant = margin * abs(float(np.mean([base[seed] for seed in own.keys() & base.keys()])))
     if group.better is None:
         return NO_DIRECTION
-    return Comparison(shared, group.better, relevant, family)
+    return Comparison(shared, group.better, relevant, family, group.declared.difference_bounds)
 
 
 @dataclass(frozen=True)
@@ -110,7 +109,8 @@ class Agreement:
 def agreements_of(groups: Sequence[Group], margin: float) -> list[Agreement]:
     """Each variant that was trained in torch and in jax, compared within each seed at the end.
 
-    All are judged together; "better" and "worse" of such a difference say that it is certain.
+    Those of one task and length are judged together; "better" and "worse" of such a difference say
+    that it is certain.
     """
     by_place = {group.place: group for group in groups}
     pairs = [
@@ -131,7 +131,8 @@ def agreements_of(groups: Sequence[Group], margin: float) -> list[Agreement]:
         differences = paired(finals[1], finals[0])
         if differences:
             relevant = margin * abs(float(np.mean(list(finals[0].values()))))
-            compared[number] = Comparison(differences, "higher", relevant, str(first.place))
+            bounds = first.declared.difference_bounds
+            compared[number] = Comparison(differences, "higher", relevant, str(first.place), bounds)
         else:
             failed = first if not finals[0] else second
             texts[number] = next(iter(failed.problems(variant).values()), NO_SHARED_SEED)
@@ -152,4 +153,4 @@ def _final_mean(group: Group, variant: str) -> Estimate | str:
     values = list(group.final_values(variant).values())
     if not values:
         return next(iter(group.problems(variant).values()), NOT_MEASURED)
-    return estimates([values])[0]
+    return group.mean(values)

@@ -7,7 +7,7 @@ light to dark and to paper.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from synthbench.report.figures.length_panel import COLOURS, DASHES, SHAPES
@@ -42,6 +42,9 @@ CHARTS = (
 )
 PARETO = "pareto"
 SCALES = ("log", "linear")
+PARAMETERS: dict[str, Any] = {
+    "framework": "", "mode": "", "setting": "", "variants": [], "lengths": [],
+}  # fmt: skip
 
 
 def chart_specs(variants: Sequence[str], *, bands: bool) -> dict[str, dict[str, Any]]:
@@ -49,10 +52,12 @@ def chart_specs(variants: Sequence[str], *, bands: bool) -> dict[str, dict[str, 
     return {
         scale: {
             **{
-                one.field: _finished(_against_length(one, scale, variants, bands and one.has_band))
+                one.field: finished(
+                    _against_length(one, scale, variants, bands and one.has_band), PARAMETERS
+                )
                 for one in CHARTS
             },
-            PARETO: _finished(_pareto(scale, variants)),
+            PARETO: finished(_pareto(scale, variants), PARAMETERS),
         }
         for scale in SCALES
     }
@@ -79,7 +84,7 @@ def _against_length(
             title="sequence length", format="d", values=alt.ExprRef("lengths"), labelFlush=False
         ),
     )
-    looks = _looks(variants)
+    look = looks(variants)
     base = alt.Chart(alt.NamedData(POINTS)).transform_filter(f"{OF_PANEL} && {SHOWN}")
     low, high = f"{chart.field}_low", f"{chart.field}_high"
     known = base.transform_filter(f"isValid(datum.{chart.field})")
@@ -94,14 +99,14 @@ def _against_length(
     if has_band:
         band = known.transform_filter(f"isValid(datum.{low}) && isValid(datum.{high})")
         layers.append(
-            band.mark_area(opacity=0.18).encode(x=x, y=y(low), y2=f"{high}:Q", color=looks["color"])
+            band.mark_area(opacity=0.18).encode(x=x, y=y(low), y2=f"{high}:Q", color=look["color"])
         )
     layers += [
         known.mark_line(strokeWidth=1.8).encode(
-            x=x, y=y(chart.field), color=looks["color"], strokeDash=looks["strokeDash"]
+            x=x, y=y(chart.field), color=look["color"], strokeDash=look["strokeDash"]
         ),
         known.mark_point(size=42, filled=True, opacity=1).encode(
-            x=x, y=y(chart.field), color=looks["color"], shape=looks["shape"], tooltip=texts
+            x=x, y=y(chart.field), color=look["color"], shape=look["shape"], tooltip=texts
         ),
     ]
     return alt.LayerChart(layer=layers)
@@ -123,7 +128,7 @@ def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
         shown = alt.Axis(title=title, tickCount=5, format="~r")
         return kind(f"{field}:Q", scale=_scale(scale), axis=shown)
 
-    looks = _looks(variants)
+    look = looks(variants)
     at_longest = (
         alt.Chart(alt.NamedData(POINTS))
         .transform_filter(OF_PANEL)
@@ -136,8 +141,8 @@ def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
     points = base.mark_point(size=70, filled=True, opacity=1).encode(
         x=x,
         y=y,
-        color=looks["color"],
-        shape=looks["shape"],
+        color=look["color"],
+        shape=look["shape"],
         tooltip=[
             alt.Tooltip("variant:N"),
             alt.Tooltip("length:Q", format="d"),
@@ -154,7 +159,7 @@ def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
     return alt.LayerChart(layer=[line, points, names])
 
 
-def _looks(variants: Sequence[str]) -> dict[str, Any]:
+def looks(variants: Sequence[str]) -> dict[str, Any]:
     """Colour, shape and dashes of each variant, the same in every chart and for every choice."""
     import altair as alt
 
@@ -179,16 +184,13 @@ def _looks(variants: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def _finished(chart: alt.LayerChart) -> dict[str, Any]:
+def finished(chart: alt.LayerChart, params: Mapping[str, Any]) -> dict[str, Any]:
+    """A chart with these parameters and their first values, that follows the page's colours."""
     import altair as alt
 
-    params = [
-        alt.param(name=name, value=value)
-        for name, value in (
-            ("framework", ""), ("mode", ""), ("setting", ""), ("variants", []), ("lengths", []),
-        )
-    ]  # fmt: skip
-    chart = chart.properties(width="container", height=HEIGHT).add_params(*params)
+    chart = chart.properties(width="container", height=HEIGHT).add_params(
+        *(alt.param(name=name, value=value) for name, value in params.items())
+    )
     chart = chart.configure(background="transparent", font="system-ui, sans-serif")
     chart = chart.configure_view(stroke=TEXT, strokeOpacity=0.25)
     chart = chart.configure_axis(

@@ -22,6 +22,7 @@ from synthbench.store import Run, without_garbage_collection
 _CODE = re.compile(r"`([^`]+)`")
 PACKAGE = "synthbench.report.page"
 SCRIPTS = ("theme.js", "filters.js", "sorting.js", "details.js")
+SHARED = ("packing.js", "embedding.js")  # functions that other scripts use
 METHOD = (
     "Before anything is timed, outputs and gradients of a variant are compared with a NumPy "
     "reference; a cell that fails is quarantined and not timed. Each cell runs in its own process. "
@@ -37,7 +38,8 @@ METHOD = (
 METHOD_OF_TRAININGS = (
     "A training is one cell: a variant, a framework and a seed. The seed determines start values, "
     "data and their order, the same for all variants, so differences are taken within a seed; "
-    "intervals and verdicts are over seeds, after correction for all comparisons.",
+    "intervals and verdicts are over seeds, after correction for the variants of one task and "
+    "framework.",
 )
 
 
@@ -45,7 +47,7 @@ def report_page(runs: Sequence[Run]) -> str:
     """The page about these runs."""
     with without_garbage_collection():
         views = [run_view(run, number) for number, run in enumerate(runs, 1)]
-    has_charts = any(view.charts for view in views)
+    has_charts = any(view.charts or view.learned for view in views)
     title = run_name(runs[0]) if len(runs) == 1 else f"{len(runs)} runs of synthbench"
     method = METHOD + METHOD_OF_TRAININGS * any(view.learned for view in views)
     return render("page.html.j2", _scripts(has_charts), title=title, runs=views, method=method)
@@ -82,7 +84,7 @@ def table_scripts() -> str:
 def _scripts(has_charts: bool) -> list[str]:
     if not has_charts:
         return [table_scripts()]
-    return [_vega(), _joined([*SCRIPTS, "charts.js"])]
+    return [_vega(), _joined([*SCRIPTS, "charts.js", "learning.js"])]
 
 
 @cache
@@ -96,7 +98,7 @@ def _vega() -> str:
 def _joined(names: Sequence[str]) -> str:
     """These files as one script, each with its names for itself, after what they share."""
     blocks = [f"{{\n{_asset(name)}\n}}" for name in names]
-    return _own_scope("\n".join(['"use strict";', _asset("packing.js"), *blocks]))
+    return _own_scope("\n".join(['"use strict";', *map(_asset, SHARED), *blocks]))
 
 
 def _own_scope(script: str) -> str:

@@ -11,14 +11,14 @@ from synthbench.errors import ResultsError
 from synthbench.printable import one_line
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Table
-from synthbench.report.figures.image_files import svg_text
-from synthbench.report.figures.learning_plot import learning_figures
+from synthbench.report.figures.learning_plot import NAMES
 from synthbench.report.figures.series import PREFERRED, choose_variants
 from synthbench.report.page.answers import answers
 from synthbench.report.page.chart_data import chart_points
 from synthbench.report.page.charts import CHARTS, PARETO, chart_specs
 from synthbench.report.page.details import details
 from synthbench.report.page.environment import Pairs, commands, environment
+from synthbench.report.page.learning_view import LearningView, learning_view
 from synthbench.report.page.measurements import measurements
 from synthbench.report.page.packing import packed
 from synthbench.report.page.run_data import RunData
@@ -28,7 +28,6 @@ from synthbench.store import Run
 
 FIRST = ("quality", "train", "forward", "ratios")  # the tables above the charts
 INSPECT = "inspect"  # where `synthbench inspect` puts its figures
-NAMES = {"torch": "PyTorch", "jax": "JAX"}
 PARETO_TITLE = "Time against memory at the longest chosen length (Pareto plot)"
 PARETO_NOTE = (
     "Down and to the left is better. On the dashed line are the variants of the run to which no "
@@ -62,8 +61,8 @@ class RunView:
     measurements: TableView | None  # None: no cell of the task `cost`
     others: list[TableView]
     charts: ChartsView | None
-    learned: list[tuple[str, str]]  # title, address with the picture inside
-    pictures: list[tuple[str, str]]  # the same, of `inspect`
+    learned: LearningView | None  # None: no training
+    pictures: list[tuple[str, str]]  # of `inspect`: title, address with the picture inside
     commands: list[str]
     environment: list[tuple[str, Pairs]]
     details: str
@@ -79,8 +78,7 @@ def run_view(run: Run, number: int) -> RunView:
     others = [_view(data, table) for name, table in found.items() if name not in FIRST]
     charts = _charts(data)
     pictures = _pictures(run.path / INSPECT)
-    figures = learning_figures(data.prepared)
-    learned = [(one.title, _address(svg_text(one.spec).encode())) for one in figures]
+    learned = learning_view(data.prepared, _in_all_settings(data.grid, data.grid.variants))
     parts = [("summary", "Summary")]
     parts += [("curves", "Learning curves")] if learned else []
     parts += [("charts", "Charts")] if charts else []

@@ -6,10 +6,13 @@ import contextlib
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from synthbench.errors import ResultsError
+from synthbench.record import Record
 from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question, Side
 from synthbench.report.paper.check.setting import differences, shown
@@ -24,6 +27,11 @@ class Trainings:
 
     runs: Sequence[Run]
     used: dict[str, None] = field(default_factory=dict)
+
+    @cached_property
+    def _records(self) -> list[tuple[Run, list[Record]]]:
+        """Each run with the records of its trainings."""
+        return [(run, training_records(run.records)) for run in self.runs]
 
     @classmethod
     def find(cls, results: Path) -> Trainings:
@@ -44,8 +52,8 @@ class Trainings:
         """
         question = question_of(column, row)
         found: dict[str, Evidence] = {}
-        for run in self.runs:
-            for one in _evidence(run, question):
+        for run, records in self._records:
+            for one in _evidence(run, records, question):
                 known = found.get(one.framework)
                 if known is None or one.rank < known.rank:
                     found[one.framework] = one
@@ -72,8 +80,8 @@ def question_of(column: str, row: str) -> Question:
     return Question("", claim, only, claims.setting(column), side, None)
 
 
-def _evidence(run: Run, question: Question) -> Iterator[Evidence]:
-    for trained in trained_pairs(run, (), question):
+def _evidence(run: Run, records: Sequence[Record], question: Question) -> Iterator[Evidence]:
+    for trained in trained_pairs(records, (), question):
         values = trained.known(0).values()
         if values:
             pair = trained.pair

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from synthbench.analysis.seeds import estimates
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
 from synthbench.report.data.table import Column, Table
@@ -29,13 +28,14 @@ def final_metrics(grid: Grid, context: Context) -> Table | None:
             for variant in group.variants:
                 values = list(group.final_values(variant, name).values())
                 problem = next(iter(group.problems(variant).values()), NOT_MEASURED)
-                mean = estimates([values])[0] if values else problem
+                mean = group.mean(values, name) if values else problem
                 keys = (place.framework, place.seq_len, variant)
                 row = learning_values(context, group, *keys, metric=name)
                 rows.append((*row, len(values), *mean_values(group, mean, name)))
     note = (
         f"{directions(context)}At the last evaluation: mean over seeds with its 95% confidence "
-        "interval. The table `quality` compares variants by the first metric of each task."
+        "interval, within the range of the metric. The table `quality` compares variants by the "
+        "first metric of each task."
     )
     title = "Every metric at the end of training"
     return Table("final_metrics", title, note, context.shared, tuple(columns), rows)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from synthbench.analysis.seeds import estimates
 from synthbench.record import Evaluation
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
@@ -67,7 +66,7 @@ def _values(group: Group, found: Sequence[Evaluation]) -> list[Value]:
         _mean([float(one.flops) for one in found if one.flops is not None]),
         _mean([one.train_loss for one in found if one.train_loss is not None], NO_STEP),
         _mean([one.loss for one in found]),
-        *mean_values(group, estimates([metrics])[0] if metrics else NOT_MEASURED),
+        *mean_values(group, group.mean(metrics) if metrics else NOT_MEASURED),
     ]
 
 

@@ -6,7 +6,7 @@ from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Column, Table, metric_column
-from synthbench.report.data.trainings import training_records
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair
 from synthbench.tasks.catalog import TASK_REGISTRY
 from synthbench.tasks.cost import Cost

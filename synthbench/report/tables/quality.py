@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from synthbench.analysis.learning import Axis, Reached, typical_cost
-from synthbench.analysis.seeds import FEWEST_SAMPLES, Judgement
+from synthbench.analysis.seeds import Judgement
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
 from synthbench.report.data.noise import percentage
@@ -104,15 +104,17 @@ def _note(context: Context, has_target: bool) -> str:
         f"{directions(context)}mean: over seeds, at the cost in `at`: the smallest total among the "
         "variants of the row's task, framework and length, linear between evaluations. Time is "
         f"that of training steps alone. difference: to {baseline}, within each seed that both "
-        "have. low, high: 95% confidence intervals over seeds, by Student's t; from "
-        f"{FEWEST_SAMPLES} variants on they share a part of what they know of the spread."
+        "have. low, high: 95% confidence intervals over seeds, by Student's t, within the range of "
+        "the metric."
     ]
     if tested:
         parts.append(
             "`better` and `worse`: the difference is beyond the suite's margin, "
             f"{percentage(1 + context.noise.declared)} of the mean of {baseline}, and differs from "
-            f"0 at 95% confidence, after Holm's correction for the {tested} comparisons of this "
-            "table. `same`: the interval lies within that margin."
+            f"0 at 95% confidence, after Holm's correction for the variants of the row's task, "
+            "framework and length, at each kind of cost by itself; equal steps is the primary one. "
+            "`same`: the interval, widened for the same number of comparisons, lies within that "
+            "margin."
         )
     if tested < len(judged):
         parts.append("`one seed`: the spread over seeds is not known, so there is no verdict.")

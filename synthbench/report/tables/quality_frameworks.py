@@ -39,17 +39,13 @@ def quality_frameworks(grid: Grid, context: Context) -> Table | None:
         row += [_verdict(one.difference)]
         keys = learning_values(context, one.first, one.first.place.seq_len, one.variant)
         rows.append((*keys, *row))
-    tested = [
-        found
-        for one in context.agreements
-        if isinstance(found := one.difference, Judgement) and found.verdict != "one seed"
-    ]
     note = (
         "The metric at the last evaluation, mean over seeds, and the difference within each seed, "
-        "with 95% confidence intervals. Both frameworks start with the same bits and see the same "
-        f"batches, so only rounding differs. `{DIFFER}`: the difference is beyond the suite's "
-        f"margin and differs from 0, after Holm's correction for {len(tested)} comparisons. "
-        "`same`: the interval lies within the margin."
+        "with 95% confidence intervals within the range of the metric. Both frameworks start with "
+        f"the same bits and see the same batches, so only rounding differs. `{DIFFER}`: the "
+        "difference is beyond the suite's margin and differs from 0 at 95% confidence, after "
+        "Holm's correction for the variants of the row's task and length. `same`: the interval, "
+        "widened for the same number of comparisons, lies within the margin."
     )
     title = "torch against jax: what the variants learned"
     return Table("quality_frameworks", title, note, context.shared, tuple(columns), rows)

@@ -42,8 +42,12 @@ class Copying(LearningTask):
     kinds: ClassVar[tuple[ModelKind, ...]] = ("encoder_decoder", "decoder")
     metric: ClassVar[str] = "exact_match"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        "exact_match": Metric("exact match %", "%", "higher", percent, 100),
-        "token_accuracy": Metric("token accuracy %", "%", "higher", percent, 100),
+        "exact_match": Metric(
+            "exact match %", "%", "higher", percent, 100, lower_bound=0, upper_bound=1
+        ),
+        "token_accuracy": Metric(
+            "token accuracy %", "%", "higher", percent, 100, lower_bound=0, upper_bound=1
+        ),
     }
 
     def check_sizes(self, model: Model, seq_len: int) -> None:

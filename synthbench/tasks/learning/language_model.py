@@ -32,7 +32,7 @@ class LanguageModel(TextTask):
     columns: ClassVar[tuple[str, ...]] = ("text",)
     metric: ClassVar[str] = "bits_per_byte"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        "bits_per_byte": Metric("bits/byte", "bit", "lower"),
+        "bits_per_byte": Metric("bits/byte", "bit", "lower", lower_bound=0),
         "perplexity": PERPLEXITY,
     }
 

@@ -14,9 +14,9 @@ from synthbench.tasks.learning.evaluation import Answer
 
 LARGEST_EXPONENT = 700.0  # e to this is close to the largest number that a record can hold
 
-ACCURACY = Metric("accuracy %", "%", "higher", percent, 100)
-PERPLEXITY = Metric("perplexity", "1", "lower")
-LOG_PERPLEXITY = Metric("log perplexity", "nat", "lower")
+ACCURACY = Metric("accuracy %", "%", "higher", percent, 100, lower_bound=0, upper_bound=1)
+PERPLEXITY = Metric("perplexity", "1", "lower", lower_bound=1)
+LOG_PERPLEXITY = Metric("log perplexity", "nat", "lower", lower_bound=0)
 
 
 def weights_of(batch: Batch) -> Array:

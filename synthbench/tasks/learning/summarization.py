@@ -27,7 +27,7 @@ class Summarization(TextPairTask):
     columns: ClassVar[tuple[str, ...]] = ("document", "summary")
     metric: ClassVar[str] = "rouge_l"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        name: Metric(label, "%", "higher", two_decimals, 100)
+        name: Metric(label, "%", "higher", two_decimals, 100, lower_bound=0, upper_bound=1)
         for name, label in (
             ("rouge_1", "ROUGE-1"), ("rouge_2", "ROUGE-2"), ("rouge_l", "ROUGE-L")
         )

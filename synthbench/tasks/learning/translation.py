@@ -23,7 +23,7 @@ class Translation(TextPairTask):
     columns: ClassVar[tuple[str, ...]] = ("source", "target")
     metric: ClassVar[str] = "bleu"
     metrics: ClassVar[Mapping[str, Metric]] = {
-        "bleu": Metric("BLEU", "1", "higher", two_decimals),
+        "bleu": Metric("BLEU", "1", "higher", two_decimals, lower_bound=0, upper_bound=100),
     }
 
     def check(self, cell: Cell) -> None:

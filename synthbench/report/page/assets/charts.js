@@ -1,4 +1,4 @@
-// Charts with Vega-Lite. Its expressions are interpreted (`ast`): nothing is compiled from text.
+// The charts of costs; they follow the check boxes of the run.
 for (const run of document.querySelectorAll("article.run")) {
   const section = run.querySelector("section.charts");
   if (!section) continue;
@@ -51,15 +51,7 @@ for (const run of document.querySelectorAll("article.run")) {
       const spec = structuredClone(data.specs[axes][name]);
       for (const one of spec.params) one.value = params[one.name];
       spec.datasets = { points: data.points };
-      const made = await vegaEmbed(plot, spec, {
-        ast: true,
-        actions: false,
-        defaultStyle: false,
-        logLevel: 1,
-        renderer: "svg",
-        tooltip: { disableDefaultStyle: true },
-      });
-      drawn.set(panel, made.view);
+      drawn.set(panel, await embed(plot, spec));
     }
     if (scale !== axes) {
       for (const panel of drawn.keys()) if (panel.hidden) drawn.delete(panel);

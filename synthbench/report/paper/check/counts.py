@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from synthbench.models.spec import ModelSpec
 from synthbench.record import Record
 from synthbench.report.paper.check.answer import Answer, of_count, of_interval
 from synthbench.report.paper.check.evidence import Evidence, Figure
-from synthbench.report.paper.check.question import Pair, Question, Side, pairs
+from synthbench.report.paper.check.question import Pair, Question, pairs
 from synthbench.report.paper.formulas import formula_count
 from synthbench.report.paper.quantities import one_hot_flops
 from synthbench.store import Run
@@ -20,10 +20,11 @@ COUNTED = ("parameters", "formula", "flops")
 def counts(run: Run, questions: Sequence[Question]) -> Iterator[Evidence]:
     """What the models of a run say; only models of exactly the paper's sizes do."""
     built = _parameters(run.records)
-    cells = [record.cell for record in run.records if record.id in built]
+    cells = {record.id: record.cell for record in run.records if record.id in built}
+    models = {id_: _resolved(cell.model) for id_, cell in cells.items()}
     for question in questions:
         if question.column.quantity in COUNTED:
-            for pair in pairs(question, [c for c in cells if _is_the_papers(question, c)]):
+            for pair in pairs(question, _of_the_papers_models(question, cells, models)):
                 yield _evidence(run, question, pair, built)
 
 
@@ -36,20 +37,19 @@ def _parameters(records: Sequence[Record]) -> dict[str, int]:
     return found
 
 
-def _is_the_papers(question: Question, cell: Cell) -> bool:
-    """Whether a cell is the paper's model around one of the variants that were asked for."""
+def _of_the_papers_models(
+    question: Question, cells: Mapping[str, Cell], models: Mapping[str, ModelSpec]
+) -> list[Cell]:
+    """The cells whose model is the paper's around one of the variants that were asked for."""
     if question.column.quantity == "formula":
-        return cell.model.kind == "mixer" and cell.variant == question.one.variant
-    return any(_fits(question, side, cell) for side in question.sides)
-
-
-def _fits(question: Question, side: Side, cell: Cell) -> bool:
-    wanted = question.model(side)
-    return (
-        wanted is not None
-        and cell.variant == side.variant
-        and _resolved(cell.model) == _resolved(wanted)
-    )
+        variant = question.one.variant
+        return [c for c in cells.values() if c.model.kind == "mixer" and c.variant == variant]
+    wanted = [
+        (side.variant, _resolved(model))
+        for side in question.sides
+        if (model := question.model(side)) is not None
+    ]
+    return [cell for id_, cell in cells.items() if (cell.variant, models[id_]) in wanted]
 
 
 def _resolved(model: ModelSpec) -> ModelSpec:

@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from synthbench.analysis.learning import Better
-from synthbench.analysis.seeds import Comparison, Judgement, estimates, judge, paired
+from synthbench.analysis.seeds import Comparison, Judgement, judge, mean_over_seeds, paired
 from synthbench.report.data.prepared import Prepared
 from synthbench.report.data.quality import At
+from synthbench.report.data.training_groups import training_records
 from synthbench.report.paper.check.answer import Direction, of_direction, of_interval
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question
@@ -28,14 +29,15 @@ NO_RATIO = "a value is not above 0"
 def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evidence]:
     """What the trainings of a run say, paired within seeds.
 
-    Differences to the baseline have the verdicts of the table `quality`; others are judged
-    together.
+    Differences to the baseline have the verdicts of the table `quality`; the others of a task and
+    framework are judged together.
     """
+    trainings = training_records(prepared.run.records)
     asked = [
         (question, trained)
         for question in questions
         if question.column.quantity in LEARNED
-        for trained in trained_pairs(prepared.run, prepared.context.qualities, question)
+        for trained in trained_pairs(trainings, prepared.context.qualities, question)
     ]
     directions = [at for at, (question, _) in enumerate(asked) if _is_direction(question)]
     judged: dict[int, tuple[Judgement, Direction]] = {}
@@ -47,9 +49,10 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
             judged[at] = known
         elif seeds := paired(trained.known(0), trained.known(1)):
             margin = _margin(prepared, trained)
-            further[at] = Comparison(
-                seeds, "higher", margin, f"{trained.pair.one.task} {trained.metric}"
-            )
+            cell = trained.pair.one
+            family = f"{cell.framework} {cell.task} {trained.metric}"
+            bounds = trained.declared.difference_bounds
+            further[at] = Comparison(seeds, "higher", margin, family, bounds)
     for at, one in zip(further, judge(list(further.values())), strict=True):
         judged[at] = one, _direction(one, "higher")
     for at, (question, trained) in enumerate(asked):
@@ -126,7 +129,7 @@ def _of_ratio(found: Evidence, trained: TrainedPair) -> Evidence:
     logs = _log_ratios(trained.known(0), trained.known(1))
     if not logs:
         return replace(found, remark=NO_RATIO) if logs is None else found
-    (ratio,) = estimates([logs])
+    ratio = mean_over_seeds(logs)
     interval = ratio.interval()
     if interval is None:
         return replace(found, answer="undecided", figure=math.exp(ratio.mean), remark=ONE_SEED)

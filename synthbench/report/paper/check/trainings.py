@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from synthbench.analysis.learning import budget_of
 from synthbench.metrics import Metric
+from synthbench.record import Record
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.quality import Quality
-from synthbench.report.data.trainings import Trained, training_records
+from synthbench.report.data.trainings import Trained
 from synthbench.report.paper.check.question import Pair, Question, pairs
-from synthbench.store import Run
 from synthbench.suites.cell import Cell
 
 
@@ -50,9 +50,9 @@ class TrainedPair:
 
 
 def trained_pairs(
-    run: Run, qualities: Sequence[Quality], question: Question
+    trainings: Sequence[Record], qualities: Sequence[Quality], question: Question
 ) -> Iterator[TrainedPair]:
-    """The pairs of a run that were trained on a task of the question's column."""
+    """The pairs of a run's `training_records` that are of a task of the question's column."""
     groups = {
         trained.record.id: one
         for one in qualities
@@ -62,7 +62,7 @@ def trained_pairs(
     for task, metric in question.column.tasks.items():
         found: dict[str, dict[int, Trained]] = {}
         cells: list[Cell] = []
-        records = [one for one in training_records(run.records) if one.cell.task == task]
+        records = [one for one in trainings if one.cell.task == task]
         for record in sorted(records, key=lambda one: (one.outcome != "ok", one.round)):
             without_seed = record.cell.changed(seed=0)
             cells.append(without_seed)
