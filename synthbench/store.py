@@ -378,7 +378,7 @@ def read_records(path: str | Path) -> list[Record]:
         if not runs:
             raise ResultsError(f"{path} contains no run: no folder with a {INFO}")
         return [record for run in runs for record in read_run(run).records]
-    return read_run(path).records
+    return list(read_run(path).records)
 
 
 def list_runs(results_dir: str | Path) -> list[Path]:

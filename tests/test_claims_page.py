@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,7 @@ RESULTS = REPOSITORY / "results"
 PAGE = REPOSITORY / "docs" / "claims.md"
 
 
-def saved(folder: Path, records: list[Record], **changes: object) -> Path:
+def saved(folder: Path, records: Sequence[Record], **changes: object) -> Path:
     create_run(folder, RunInfo(**info().model_dump() | {"suite": folder.parent.name} | changes))
     for one in records:
         append_record(folder, one)

@@ -66,7 +66,7 @@ def run(
     text = SUITE.format(rounds=rounds, retries=retries, minutes=minutes)
     suite = parse_suite(text, name="made_up", source="made_up")
     run_plan(make_plan(suite, "cpu"), folder / "run", executor=executor)
-    return read_run(folder / "run").records
+    return list(read_run(folder / "run").records)
 
 
 def test_only_what_is_undecided_is_measured_again(tmp_path: Path) -> None:

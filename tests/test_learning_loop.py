@@ -246,7 +246,7 @@ def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) ->
         text = SUITE.format(framework=framework, kill_at=kill_at, marker=marker)
         plan = make_plan(parse_suite(text, name="mine", source="mine.yaml"), "cpu")
         run_plan(plan, tmp_path / name, plugins=["tests.plugins.counting"], **options)
-        return read_run(tmp_path / name).records
+        return list(read_run(tmp_path / name).records)
 
     killed = run("killed-run", 45 * 6)
     assert Counter(record.outcome for record in killed) == {"ok": 1, "crashed": 1}

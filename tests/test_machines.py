@@ -27,7 +27,7 @@ from synthbench.run.executors import several_places
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.executors.one_place import OnePlace
-from synthbench.run.executors.ray_cluster import Todo
+from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.job import Reply
 from synthbench.run.orders import make_orders, read_order
 from synthbench.run.places import split_cores

@@ -226,7 +226,7 @@ def run(plan: Plan, folder: Path, plugin: str) -> list[Record]:
     before = set(all_replicas())
     run_plan(plan, folder, plugins=[plugin])
     assert not set(all_replicas()) - before, "processes were left behind"
-    return read_run(folder).records
+    return list(read_run(folder).records)
 
 
 def test_cells_on_several_devices(tmp_path: Path) -> None:

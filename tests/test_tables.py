@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +130,7 @@ def info(**changes: Any) -> RunInfo:
     return RunInfo(**{"machines": [machine]} | content | changes)
 
 
-def run_of(records: list[Record], **changes: Any) -> Run:
+def run_of(records: Sequence[Record], **changes: Any) -> Run:
     return Run(Path("results/made_up/one"), info(**changes), records, [])
 
 

@@ -60,7 +60,7 @@ def run_suite(
         )
         if not (folder / "out" / "run.json").exists():
             raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-400:]}")
-        return read_run(folder / "out").records
+        return list(read_run(folder / "out").records)
 
 
 def environment(folder: Path) -> dict[str, str]:

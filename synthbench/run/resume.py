@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -103,7 +104,7 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
             session["settings_before"] = run.info.settings
         changes = {"settings": settings, "finished": None, "resumed": [*run.info.resumed, session]}
         write_info(run_dir, run.info.model_copy(update=changes))
-    return run.records
+    return list(run.records)
 
 
 def add_machine(run_dir: Path, machine: Machine, observer: Observer) -> None:
@@ -136,7 +137,7 @@ def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tupl
     }
 
 
-def _report_unknown_records(plan: Plan, records: list[Record], observer: Observer) -> None:
+def _report_unknown_records(plan: Plan, records: Sequence[Record], observer: Observer) -> None:
     own = {cell.id for cell in plan.cells} | {skip.cell.id for skip in plan.skipped}
     unknown = sum(record.id not in own for record in records)
     if unknown:

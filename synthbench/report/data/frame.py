@@ -86,7 +86,9 @@ def pool_cells(by_cell: Mapping[str, Sequence[Row]], metrics: Mapping[str, Metri
 class Values(Protocol):
     """The records of a run that count, as columns: one position per record."""
 
-    metrics: Mapping[str, Metric]
+    @property
+    def metrics(self) -> Mapping[str, Metric]:
+        """The metrics that the columns have."""
 
     def column(self, name: str) -> Sequence[Any]:
         """A metric, or a field of records, at each position; None where it is missing."""

@@ -291,9 +291,9 @@ class Grid:
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
         row = self.cell(key)
-        if row is None or pd.isna(row[column]):
+        number: Value | None = None if row is None else row[column]
+        if number is None or bool(pd.isna(number)):
             return self.missing(key) or NOT_MEASURED
-        number: Value = row[column]
         return number
 
     def compare(

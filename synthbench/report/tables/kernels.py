@@ -46,7 +46,7 @@ def _by_length(grid: Grid, keys: Sequence[Key], name: str) -> str:
         if row is None:
             continue
         text = str(row[name]) or ONLY_ONE
-        if pd.isna(row["built_form"]):
+        if bool(pd.isna(row["built_form"])):
             text = grid.missing(key) or NOT_RECORDED
         lengths.setdefault(text, []).append(key.seq_len)
     if len(lengths) < 2:
