@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.learning_equality.generations import lively_parameters
 from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.measure.parity_inputs import random_parameters
 from synthbench.mixers.base import Array
@@ -157,17 +158,6 @@ def full_passes(model: Model, start: dict[str, Array], tokens: Array, length: in
 
 def prompts_of(model: Model, seed: int = 3) -> Array:
     return np.random.default_rng(seed).integers(VOCABULARY, size=(BATCH, PROMPT))
-
-
-def lively_parameters(model: Model) -> dict[str, Array]:
-    """Parameters under which a model does not repeat one token."""
-    noise = np.random.default_rng(9)
-    moved = {
-        name: value if "norm" in name else value + noise.normal(scale=0.7, size=value.shape)
-        for name, value in random_parameters(model).items()
-    }
-    # tied to the logits: it would make each token be followed by itself
-    return moved | {"embedding": 0.4 * moved["embedding"]}
 
 
 @pytest.mark.parametrize("mixer", ["V", "FR+V", "dynamic_conv", *PLUGINS])

@@ -12,6 +12,7 @@ from synthbench.printable import lines
 from synthbench.record import Parity, Record
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
+from synthbench.tasks.cost import Cost
 
 SECONDS_BETWEEN_LINES = 30.0  # of a cell that takes long, where there is no terminal
 
@@ -164,7 +165,8 @@ def make_observer(stream: TextIO | None = None) -> Observer:
 def describe(cell: Cell) -> str:
     """A cell in a few words."""
     twin = " (A/A twin)" if cell.replica else ""
-    return f"{cell.framework} {cell.variant}{twin} {cell.mode} L={cell.seq_len}"
+    what = cell.mode if cell.task == Cost.name else f"{cell.task} {cell.mode} seed={cell.seed}"
+    return f"{cell.framework} {cell.variant}{twin} {what} L={cell.seq_len}"
 
 
 def result(record: Record) -> str:
