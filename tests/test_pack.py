@@ -27,6 +27,7 @@ from synthbench.store import (
     set_damage_aside,
     write_job,
 )
+from tests.page_commands import ROOT, commands_of, run_command
 from tests.test_store import info, record
 
 pytest.importorskip("pyarrow", reason="needs the extra parquet: pip install -e '.[parquet]'")
@@ -291,3 +292,17 @@ def _command(*arguments: str) -> int:
     with pytest.raises(SystemExit) as exit:
         main(arguments)
     return int(str(exit.value.code))
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    """They pack a committed run, make its tables and write its records again, byte for byte."""
+    name = Path("results", "table1", "cpu-reference")
+    shutil.copytree(ROOT / name, tmp_path / name)
+    before = (tmp_path / name / RECORDS).read_bytes()
+    pack, tables, unpack = commands_of("Very large runs")
+    run_command(pack, tmp_path)
+    assert not (tmp_path / name / RECORDS).exists()
+    shown = run_command(tables, tmp_path)
+    assert shown.startswith("table1 on cpu")
+    run_command(unpack, tmp_path)
+    assert (tmp_path / name / RECORDS).read_bytes() == before

@@ -247,8 +247,9 @@ def test_cells_on_several_devices(tmp_path: Path) -> None:
     ]  # fmt: skip
     for alone, both in (table.rows[:2], table.rows[2:]):
         speed, shared = float(alone[4]), float(both[4])
-        assert alone[5:] == (1, 1)
-        assert both[5:] == pytest.approx((shared / speed, shared / speed / 2))
+        assert alone[5:] == (1, 1, 1, 1)
+        assert both[5:7] == pytest.approx((shared / speed, shared / speed / 2))
+        assert both[7:] == ("one round", "one round")
 
 
 def test_a_cell_that_loses_a_device_ends_with_the_reason(tmp_path: Path) -> None:

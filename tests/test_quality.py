@@ -364,7 +364,7 @@ def test_the_screen_of_both_fits_and_has_both() -> None:
     assert "surely faster" in text
     for height in (30, 20, 12):
         fewer = screen(both(), height)
-        assert len(fewer) <= max(height, 14)
+        assert len(fewer) <= max(height, 15)
     assert "groups of trainings are left out here" in "\n".join(screen(both(), 12))
 
 

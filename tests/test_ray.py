@@ -145,7 +145,7 @@ def test_a_list_of_devices_is_refused_in_one_line(
         main(call)
     assert ended.value.code == 2
     (line,) = [text for text in capsys.readouterr().err.splitlines() if "cuda:0" in text]
-    assert line.endswith("name only their kind, as --device cuda")
+    assert line.endswith("name only their kind: --device cuda")
     assert not (tmp_path / "run").exists()
 
 

@@ -314,7 +314,12 @@ def test_slots_have_cores_of_their_own_and_an_interrupted_run_goes_on(tmp_path: 
 
 def test_the_commands_of_every_section_are_run_by_a_test() -> None:
     tests = "".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
-    assert sections() == ["Slots of a processor", "A Slurm cluster", "A Ray cluster"]
+    assert sections() == [
+        "Slots of a processor",
+        "A Slurm cluster",
+        "A Ray cluster",
+        "Very large runs",
+    ]
     for section in sections():
         assert f'commands_of("{section}")' in tests
     # What needs GPUs is in blocks of another kind: only that.

@@ -73,12 +73,13 @@ class Cross(Declared):
 
 def position_bias(table: Array, seq_len: int, causal: bool) -> Array:
     """Biases to add to logits [1,H,L,L], from a table of buckets and heads [BUCKETS,H]."""
-    return jnp.moveaxis(table[buckets(seq_len, causal)], -1, 0)[None]
+    # int32, because JAX without float64 cannot always index with int64
+    return jnp.moveaxis(table[jnp.asarray(buckets(seq_len, causal), jnp.int32)], -1, 0)[None]
 
 
 def bucket_of_distance(like: Array, longest: int) -> Array:
     """The bucket [N] of a key that is 0, 1, ... positions before the query, placed as `like`."""
-    return jnp.asarray(buckets_back(longest))
+    return jnp.asarray(buckets_back(longest), jnp.int32)
 
 
 def position_bias_row(table: Array, buckets: Array, position: Array, keys: int) -> Array:

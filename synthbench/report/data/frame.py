@@ -209,7 +209,16 @@ def typed_frame(
     columns = [*FLAT_FIELDS, *RECORD_FIELDS, *metrics]
     frame = pd.DataFrame(rows, columns=columns, dtype=object)
     types = {name: DTYPES[one.type] for name, one in metrics.items() if one.type in DTYPES}
-    return frame.astype(types).infer_objects()
+    with texts_of_python():
+        return frame.astype(types).infer_objects()
+
+
+def texts_of_python() -> Any:
+    """In this block, pandas keeps new texts as Python's, also where pyarrow is installed.
+
+    Those of pyarrow cannot have what UTF-8 cannot, such as half of a surrogate pair.
+    """
+    return pd.option_context("mode.string_storage", "python")
 
 
 def is_missing(value: Any) -> bool:

@@ -12,7 +12,7 @@ import pandas as pd
 from synthbench.errors import PackageMissingError
 from synthbench.models.spec import ModelSpec
 from synthbench.record import Record, latest
-from synthbench.report.data.frame import DTYPES, record_frame
+from synthbench.report.data.frame import DTYPES, record_frame, texts_of_python
 from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
 from synthbench.report.text.escaping import csv_cell
 from synthbench.suites.cell import FLAT_FIELDS, Cell
@@ -22,10 +22,11 @@ SAMPLES = "sample_seconds"
 
 def csv_text(records: Iterable[Record]) -> str:
     """The columns of `load_results`, without raw samples; a missing value is empty."""
-    frame = _flat(record_frame(records))
-    for name in frame.columns:
-        if frame[name].dtype.kind not in "iufb":
-            frame[name] = frame[name].map(_cell).astype(object)
+    with texts_of_python():
+        frame = _flat(record_frame(records))
+        for name in frame.columns:
+            if frame[name].dtype.kind not in "iufb":
+                frame[name] = frame[name].map(_cell).astype(object)
     return frame.rename(columns=csv_cell).to_csv(index=False, lineterminator="\n")
 
 
@@ -48,7 +49,11 @@ def write_parquet(records: Iterable[Record], path: Path) -> None:
 def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
     """The frame that `write_parquet` writes; each column has one type."""
     counted = latest(records)
-    frame = _flat(record_frame(counted))
+    with texts_of_python():
+        frame = _flat(record_frame(counted))
+        for name in frame.columns:
+            if frame[name].dtype == "str":
+                frame[name] = frame[name].map(_encodable, na_action="ignore")
     timings = [record.measurements.timing for record in counted]
     samples = [None if timing is None else timing.samples for timing in timings]
     frame[SAMPLES] = pd.Series(samples, index=frame.index, dtype=object)
@@ -68,6 +73,11 @@ def _flat(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _cell(value: Any) -> Any:
     return csv_cell(value) if isinstance(value, str) else value
+
+
+def _encodable(text: str) -> str:
+    """Half of a surrogate pair, which UTF-8 cannot have, as \\ud800."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def _json(value: Any) -> Any:
