@@ -20,11 +20,9 @@ from synthbench.packed import (
     open_packed,
 )
 from synthbench.record import Record
+from synthbench.run_files import BEING_WRITTEN, explained, locked
 from synthbench.store import (
-    BEING_WRITTEN,
-    explained,
     find_repeated,
-    locked,
     names_of_records,
     parse_record,
     raw_lines,

@@ -10,12 +10,9 @@ later is written beside it. A run is always the union of both.
 from __future__ import annotations
 
 import contextlib
-import errno
-import fcntl
 import gc
 import json
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
@@ -26,14 +23,24 @@ from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
 from synthbench.packed import PACKED, PackedFile, begins_with, open_packed
-from synthbench.record import SCHEMA_VERSION, JobInfo, Record, RunInfo, merged_machines
+from synthbench.record import SCHEMA_VERSION, Record
+from synthbench.run_files import (
+    BEING_WRITTEN,
+    append_line,
+    at_once,
+    content_if_any,
+    content_of,
+    explained,
+    locked,
+    replace_file,
+    require_regular,
+)
+from synthbench.run_info import JobInfo, RunInfo, merged_machines
 
 INFO = "run.json"
 RECORDS = "records.jsonl"
 DAMAGED = "records.damaged.jsonl"
 SHARDS = "shards"
-NO_LOCKS = (errno.EBADF, errno.EINVAL, errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-BEING_WRITTEN = ".new"  # suffix of a file that replaces another once it is complete
 
 
 @dataclass(frozen=True)
@@ -93,48 +100,17 @@ def require_new(run_dir: Path) -> None:
 def write_info(run_dir: Path, info: RunInfo) -> None:
     """Write run.json atomically: a reader finds the old one or the new one."""
     content = json.dumps(info.model_dump(mode="json"), indent=2) + "\n"
-    _replace(run_dir / INFO, content.encode())
+    replace_file(run_dir / INFO, content.encode())
 
 
 def append_record(run_dir: Path, record: Record, file: str = RECORDS) -> None:
     """Add one line to records.jsonl, or to another file; it is on disk when this returns."""
-    line = record.model_dump_json() + "\n"
-    with explained("write", run_dir), open(run_dir / file, "ab", opener=_at_once) as out:
-        out.write(line.encode())
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder of a run if it is not there; raises ResultsError if that fails."""
-    with explained("create", path):
-        path.mkdir(parents=True, exist_ok=True)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a file of a run's folder atomically; raises ResultsError if that fails."""
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file of a run's folder atomically; raises ResultsError if that fails."""
-    make_folder(path.parent)
-    _replace(path, content)
-
-
-def read_text(path: Path) -> str:
-    """Read a file of a run's folder; raises ResultsError if that fails."""
-    return _content(path).decode(errors="replace")
-
-
-def read_bytes(path: Path, begin: int) -> bytes:
-    """Read a file of a run's folder from a byte on; raises ResultsError if that fails."""
-    return _content(path, begin)
+    append_line(run_dir / file, record.model_dump_json())
 
 
 def write_job(run_dir: Path, name: str, job: JobInfo) -> None:
     """Write what a job says of itself, atomically."""
-    _replace(run_dir / SHARDS / f"{name}.json", job.model_dump_json().encode())
+    replace_file(run_dir / SHARDS / f"{name}.json", job.model_dump_json().encode())
 
 
 def read_jobs(run_dir: Path, shard: str = "*") -> dict[str, JobInfo]:
@@ -145,7 +121,7 @@ def read_jobs(run_dir: Path, shard: str = "*") -> dict[str, JobInfo]:
     found: dict[str, JobInfo] = {}
     for path in _shard_files(run_dir, shard, ".json"):
         try:
-            found[path.stem] = JobInfo.model_validate_json(_content(path))
+            found[path.stem] = JobInfo.model_validate_json(content_of(path))
         except ValidationError as error:
             raise ResultsError(
                 f"{path} cannot be read as the facts of a job: {_first_problem(error)}; restore it "
@@ -245,8 +221,8 @@ def _lines_on_disk(path: Path, name: str, packed: PackedFile | None) -> Iterator
         if not os.path.lexists(path):  # a link to nowhere is damage, not an empty run
             return
         known = part.bytes if part is not None and begins_with(path, part) else 0
-        with open(path, "rb", opener=_at_once) as file:
-            _require_regular(file.fileno(), path)
+        with open(path, "rb", opener=at_once) as file:
+            require_regular(file.fileno(), path)
             for number, line in enumerate(file, start=1):
                 known -= len(line)
                 if known < 0:
@@ -330,7 +306,7 @@ def _read_info_of_runner(run_dir: Path) -> RunInfo:
         raise ResultsError(
             f"{run_dir} is not a run: it has no {INFO}; `synthbench list runs` shows the runs"
         )
-    content = _content(path)
+    content = content_of(path)
     try:
         raw = json.loads(content)
         _require_known_schema(raw, path)
@@ -350,11 +326,11 @@ def set_damage_aside(run: Run) -> Run:
 
     Those of the files in shards/ stay there: these files are never continued.
     """
-    content = _content_if_any(run.path / RECORDS)
+    content = content_if_any(run.path / RECORDS)
     damaged = [damage for damage in run.damaged if damage.file == RECORDS]
     if not damaged and (not content or content.endswith(b"\n")):
         return run
-    with explained("write", run.path), open(run.path / DAMAGED, "ab", opener=_at_once) as aside:
+    with explained("write", run.path), open(run.path / DAMAGED, "ab", opener=at_once) as aside:
         aside.writelines(damage.content + b"\n" for damage in damaged)
         aside.flush()
         os.fsync(aside.fileno())
@@ -364,7 +340,7 @@ def set_damage_aside(run: Run) -> Run:
         for number, line in enumerate(content.split(b"\n"), start=1)
         if number not in lost and line.strip()
     ]
-    _replace(run.path / RECORDS, b"".join(kept))
+    replace_file(run.path / RECORDS, b"".join(kept))
     return replace(run, damaged=[damage for damage in run.damaged if damage.file != RECORDS])
 
 
@@ -392,29 +368,6 @@ def list_runs(results_dir: str | Path) -> list[Path]:
             return []
         os.scandir(folder).close()  # glob takes a folder that may not be read for an empty one
         return sorted(info.parent for info in folder.glob(f"**/{INFO}"))
-
-
-@contextlib.contextmanager
-def locked(run_dir: Path) -> Iterator[None]:
-    """Hold a run for this process; raises ResultsError if another one is writing to it.
-
-    Where the file system has no locks of folders, as NFS, nothing is held.
-    """
-    with explained("open", run_dir):
-        folder = os.open(run_dir, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ResultsError(
-                f"another synthbench is writing to {run_dir}; wait for it, or give another --out"
-            ) from None
-        except OSError as error:
-            if error.errno not in NO_LOCKS:
-                raise
-        yield
-    finally:
-        os.close(folder)
 
 
 def _record_of(line: bytes, number: int, path: Path) -> Record | Damage:
@@ -475,53 +428,3 @@ def _require_known_schema(raw: Any, path: Path) -> None:
         f"{path} was written by an older synthbench (schema {version}; this one reads "
         f"{SCHEMA_VERSION}); measure it again, or read it with the version that wrote it"
     )
-
-
-def _replace(path: Path, content: bytes) -> None:
-    temporary = path.with_name(path.name + BEING_WRITTEN)
-    with explained("write", path.parent):
-        with open(temporary, "wb", opener=_at_once) as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-
-
-def _content_if_any(path: Path) -> bytes:
-    with explained("read", path):
-        exists = os.path.lexists(path)  # a link to nowhere is damage, not an empty run
-    return _content(path) if exists else b""
-
-
-def _content(path: Path, begin: int = 0) -> bytes:
-    """The content of a regular file; anything else, such as a pipe, could be read forever."""
-    with explained("read", path), open(path, "rb", opener=_at_once) as file:
-        _require_regular(file.fileno(), path)
-        file.seek(begin)
-        return file.read()
-
-
-def _require_regular(descriptor: int, path: Path) -> None:
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        raise ResultsError(f"cannot read {path}: it is not a regular file; remove it")
-
-
-def _at_once(path: str, flags: int) -> int:
-    """Open a file without waiting for the other end if it is a pipe."""
-    return os.open(path, flags | os.O_NONBLOCK, 0o666)
-
-
-@contextlib.contextmanager
-def explained(action: str, path: Path) -> Iterator[None]:
-    """Turn an OSError into a message that says what failed and what to do."""
-    try:
-        yield
-    except OSError as error:
-        advice = "check that the path and its permissions are right"
-        if action != "read":
-            advice = (
-                "give a folder you may write to with --out, or fix its permissions or disk space"
-            )
-        raise ResultsError(
-            f"cannot {action} {path}: {error.strerror or error}; {advice}"
-        ) from error

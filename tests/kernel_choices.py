@@ -6,7 +6,7 @@ from typing import Any
 
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import raced_cell
-from synthbench.record import KernelChoice, KernelTime
+from synthbench.run_info import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell
 
 SLOW, FAST = Kernel("slow"), Kernel("fast", products="oneDNN", queries=8, logits=2**18)

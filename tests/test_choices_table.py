@@ -6,9 +6,9 @@ from typing import Any
 
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import raced_cell
-from synthbench.record import KernelChoice, KernelTime
 from synthbench.report.tables.choices import choice_table
 from synthbench.run.kernel_search import taken_from
+from synthbench.run_info import KernelChoice, KernelTime
 from tests.kernel_choices import FAST, SLOW, cell
 
 OTHER = Kernel("other")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from synthbench.record import Record, RunInfo
+from synthbench.record import Record
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Table
 from synthbench.report.paper.check.check import CheckedClaim
@@ -18,6 +18,7 @@ from synthbench.report.paper.claims import read_claims
 from synthbench.report.paper.measured import Measured
 from synthbench.report.paper.reasons import REASONS
 from synthbench.report.paper.tables import paper_tables
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from tests.learning_records import learning_cell, learning_record
 from tests.test_claims_check import LOSS, SPEED, claimed, count_run, shifted, step_run, trained_run

@@ -19,9 +19,10 @@ from synthbench import __version__
 from synthbench.cli.app import main
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError
-from synthbench.record import Record, RunInfo
+from synthbench.record import Record
 from synthbench.run import runner
 from synthbench.run.runner import Summary
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from synthbench.errors import NotationError, ResultsError
-from synthbench.record import Ceiling, Machine, Measurements, Memory, Record
+from synthbench.record import Measurements, Memory, Record
 from synthbench.report.compare.as_json import comparisons_json
 from synthbench.report.compare.comparison import RunComparison, compare_runs
 from synthbench.report.compare.environment import environment_changes
@@ -22,6 +22,7 @@ from synthbench.report.compare.matching import match_cells
 from synthbench.report.compare.side import Side
 from synthbench.report.compare.tables import comparison_tables
 from synthbench.report.compare.text import comparisons_markdown
+from synthbench.run_info import Ceiling, Machine
 from synthbench.store import Run, append_record, create_run
 from tests.test_cli import Captured, refused, synthbench
 from tests.test_tables import cell, info, record, run_of

@@ -8,10 +8,11 @@ import pytest
 
 from synthbench.cli.app import main
 from synthbench.cli.dry_run import dry_run_lines
-from synthbench.record import Outcome, Record, RunInfo
+from synthbench.record import Outcome, Record
 from synthbench.run import host_client, runner
 from synthbench.run.estimate import OVERHEAD_SECONDS, Estimate, estimate
 from synthbench.run.planning import plan_suite
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from synthbench.suites.plan import DEFAULT_COMPILE, Plan
 from synthbench.suites.suite import parse_suite

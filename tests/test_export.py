@@ -19,11 +19,12 @@ from pytest_benchmark.stats import Stats
 
 from synthbench import load_results
 from synthbench.cli.app import main
-from synthbench.record import Flops, Machine, Measurements, Memory, Outcome, Record, RunInfo, Timing
+from synthbench.record import Flops, Measurements, Memory, Outcome, Record, Timing
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text, same_machine
 from synthbench.report.export.quartiles import benchmark_statistics
+from synthbench.run_info import Machine, RunInfo
 from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 

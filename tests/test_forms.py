@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from synthbench.record import Ceiling, Flops, Memory, Record
+from synthbench.record import Flops, Memory, Record
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import make_tables
+from synthbench.run_info import Ceiling
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite
 from tests.test_tables import cell, record, run_of, value

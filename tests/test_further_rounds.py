@@ -12,10 +12,11 @@ from typing import Any
 import pytest
 
 from synthbench.errors import NotationError
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.runner import run_plan
+from synthbench.run_info import Machine
 from synthbench.store import read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan

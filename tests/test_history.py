@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from synthbench.analysis.change_points import FEWEST, change_points
 from synthbench.cli import history as command
 from synthbench.measure.environment import ROOT, commit_dates
-from synthbench.record import Machine
 from synthbench.report.compare.side import Side
 from synthbench.report.history.as_json import histories_json
 from synthbench.report.history.history import Chosen, History, Line, histories
 from synthbench.report.history.tables import bars_of, change_text, history_tables
+from synthbench.run_info import Machine
 from tests.test_cli import Captured, refused, synthbench
 from tests.test_compare import LENGTHS, VARIANTS, on_machine, records, store
 from tests.test_tables import cell, record, run_of

@@ -17,7 +17,7 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.reference import weights
 from synthbench.models.start_values import start_values
-from synthbench.record import Measurements, Record, RunInfo
+from synthbench.record import Measurements, Record
 from synthbench.report.figures.weights import (
     compared_histograms,
     head_maps,
@@ -27,6 +27,7 @@ from synthbench.report.figures.weights import (
     maps_of,
     weights_of,
 )
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
 from synthbench.tasks.training import as_learning, held_out_batch

@@ -40,7 +40,7 @@ from synthbench.measure.kernel_choice import (
 )
 from synthbench.mixers.notation import parse
 from synthbench.models.start_values import start_values
-from synthbench.record import KernelChoice, Measurements, Parity, Record
+from synthbench.record import Measurements, Parity, Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import (
@@ -56,6 +56,7 @@ from synthbench.run.kernel_choices import (
 )
 from synthbench.run.kernel_search import taken_from
 from synthbench.run.progress import Silent
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 from tests.kernel_choices import FAST, SLOW, cell, choice

@@ -21,7 +21,7 @@ from synthbench.measure.kernel_cache import cache_file, store_choices
 from synthbench.measure.kernel_choice import raced_cell
 from synthbench.measure.kernel_lookup import KernelLookup, at_length
 from synthbench.mixers.sizes import Sizes
-from synthbench.record import KernelChoice
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 PLAIN = Kernel("reference form")

@@ -23,9 +23,9 @@ from synthbench.analysis.kernel_race import (
 )
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import Offer
-from synthbench.record import KernelChoice
 from synthbench.run.kernel_choices import by_length
 from synthbench.run.kernel_search import Search
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 

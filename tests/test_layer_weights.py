@@ -23,7 +23,8 @@ from synthbench.mixers.base import Array, Mixer
 from synthbench.models.layer_weights import maps, real_weights, require_weights, spreads
 from synthbench.models.reference import reference, weights
 from synthbench.models.start_values import start_values
-from synthbench.record import Measurements, Record, RunInfo
+from synthbench.record import Measurements, Record
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure

@@ -18,7 +18,8 @@ from synthbench.mixers.declaration import cost, declared_parameters_of, flops_of
 from synthbench.mixers.initializers import ONES
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
-from synthbench.record import Ceiling, Flops, PredictedMemory, Timing
+from synthbench.record import Flops, PredictedMemory, Timing
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, model_of
 
 SIZES = Sizes.of(d_model=16, heads=4, max_len=12)

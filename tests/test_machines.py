@@ -20,7 +20,7 @@ from synthbench.analysis.comparison import Comparison, estimate, further_rounds,
 from synthbench.cli.app import app
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.cell_runner import now, record_of
 from synthbench.run.executors import several_places
@@ -39,6 +39,7 @@ from synthbench.run.shard import Shard, split_into_shards
 from synthbench.run.shard_files import ShardWriter
 from synthbench.run.shard_job import records_of
 from synthbench.run.spread import deal_shards, note_on_machines
+from synthbench.run_info import Machine
 from synthbench.store import Run, read_info, read_records
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite

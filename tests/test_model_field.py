@@ -18,7 +18,8 @@ FIELD = """    dropout: float = Field(0.0, description="Share of dropped values.
 CODE = """
 import json
 from synthbench.measure.parity import parity_key
-from synthbench.record import Measurements, Record, RunInfo, Timing
+from synthbench.record import Measurements, Record, Timing
+from synthbench.run_info import RunInfo
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.frame import record_frame
 from synthbench.suites.cell import model_of

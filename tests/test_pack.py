@@ -15,14 +15,15 @@ from hypothesis import strategies as st
 from synthbench import packing
 from synthbench.cli import main
 from synthbench.errors import ResultsError
-from synthbench.record import JobInfo, Record
+from synthbench.record import Record
+from synthbench.run_files import make_folder
+from synthbench.run_info import JobInfo
 from synthbench.store import (
     INFO,
     RECORDS,
     SHARDS,
     append_record,
     create_run,
-    make_folder,
     read_run,
     set_damage_aside,
     write_job,

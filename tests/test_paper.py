@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
-from synthbench.record import Measurements, Record, RunInfo, Timing
+from synthbench.record import Measurements, Record, Timing
 from synthbench.report.data.table import Table
 from synthbench.report.paper.formulas import TABLE_1
 from synthbench.report.paper.measured import NO_RUN
@@ -18,6 +18,7 @@ from synthbench.report.paper.published import published
 from synthbench.report.paper.reasons import EXPLAINED, REASONS, why_different
 from synthbench.report.paper.tables import TABLES, paper_tables
 from synthbench.report.text.files import check_paper, write_paper
+from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.plan import make_plan

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from synthbench.measure.environment import machine_kind
-from synthbench.record import Ceiling, Machine, Record
+from synthbench.record import Record
 from synthbench.report.data.machines import kinds_of
 from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.tables.utilisation import share
+from synthbench.run_info import Ceiling, Machine
 from synthbench.store import Run
 from tests.test_tables import cell, info, record
 

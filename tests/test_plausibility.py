@@ -17,7 +17,8 @@ from synthbench.measure.plausibility import (
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
-from synthbench.record import Ceiling, Flops, Timing
+from synthbench.record import Flops, Timing
+from synthbench.run_info import Ceiling
 
 SIZES = Sizes.of(d_model=8, heads=2, max_len=4)
 CEILING = Ceiling(

@@ -13,8 +13,9 @@ from typing import Any, cast
 import pytest
 
 from synthbench.pytest_plugin.collection import Suites
-from synthbench.record import Machine, Measurements, Record, RunInfo, Timing
+from synthbench.record import Measurements, Record, Timing
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text
+from synthbench.run_info import Machine, RunInfo
 from synthbench.store import Run
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite

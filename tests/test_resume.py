@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from synthbench.errors import ResultsError
-from synthbench.record import RunInfo
 from synthbench.run.progress import Silent
 from synthbench.run.resume import changed_settings, continue_run, require_own
+from synthbench.run_info import RunInfo
 from synthbench.store import create_run, read_info
 from tests.test_runner import plan
 

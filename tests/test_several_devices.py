@@ -18,7 +18,7 @@ from synthbench.cli.app import app
 from synthbench.devices import device_names
 from synthbench.errors import FrameworkMissingError, NotationError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.run import devices as run_devices
 from synthbench.run import places
 from synthbench.run.cell_runner import now, record_of
@@ -34,6 +34,7 @@ from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
 from synthbench.run.shard import split_into_shards
 from synthbench.run.spread import deal
+from synthbench.run_info import Machine
 from synthbench.store import list_runs, read_info, read_records
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite

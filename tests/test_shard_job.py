@@ -18,7 +18,7 @@ import pytest
 
 from synthbench.errors import ResultsError, UnsupportedError
 from synthbench.measure.environment import read_environment
-from synthbench.record import JobInfo, Machine, Record, RunInfo, latest
+from synthbench.record import Record, latest
 from synthbench.run import shard_job
 from synthbench.run.executors.base import Work
 from synthbench.run.orders import NODES, Order, make_orders, ordered_shards, read_order
@@ -26,10 +26,11 @@ from synthbench.run.progress import Silent
 from synthbench.run.shard import split_into_shards
 from synthbench.run.shard_files import Follower, ShardWriter
 from synthbench.run.shard_job import STOPPED, measure_shard
+from synthbench.run_files import locked
+from synthbench.run_info import JobInfo, Machine, RunInfo
 from synthbench.store import (
     SHARDS,
     create_run,
-    locked,
     read_info,
     read_jobs,
     read_run,

@@ -11,7 +11,9 @@ import pytest
 
 from synthbench import store
 from synthbench.errors import ResultsError
-from synthbench.record import SCHEMA_VERSION, Record, RunInfo, latest
+from synthbench.record import SCHEMA_VERSION, Record, latest
+from synthbench.run_files import locked
+from synthbench.run_info import RunInfo
 from synthbench.store import (
     DAMAGED,
     INFO,
@@ -19,7 +21,6 @@ from synthbench.store import (
     append_record,
     create_run,
     list_runs,
-    locked,
     read_info,
     read_records,
     read_run,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthbench.metrics import percent, si, significant
-from synthbench.record import Ceiling, Flops, Memory, PredictedMemory, Record, Timing
+from synthbench.record import Flops, Memory, PredictedMemory, Record, Timing
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.metrics import DERIVED
 from synthbench.report.data.table import Column, Marked, Table, metric_column
@@ -18,6 +18,7 @@ from synthbench.report.tables.count_agreement import disagreements, far_off, unc
 from synthbench.report.tables.forms import form_pairs
 from synthbench.report.tables.layout import first_known
 from synthbench.report.tables.utilisation import share
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
 from tests.test_tables import cell, record, run_of, value
 

@@ -16,14 +16,12 @@ from rich.console import Console
 from synthbench.metrics import scientific, si, significant
 from synthbench.record import (
     Flops,
-    Machine,
     Measurements,
     Memory,
     Outcome,
     Parity,
     PredictedMemory,
     Record,
-    RunInfo,
     Timing,
 )
 from synthbench.report.data.frame import pool_rounds, record_frame
@@ -34,6 +32,7 @@ from synthbench.report.text.files import check, render, write_tables
 from synthbench.report.text.latex import latex
 from synthbench.report.text.markdown import markdown
 from synthbench.report.text.terminal import print_tables
+from synthbench.run_info import Machine, RunInfo
 from synthbench.store import Run, append_record, create_run, read_run
 from synthbench.suites.cell import Cell
 

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from synthbench.record import Ceiling, Flops, Record, Timing
+from synthbench.record import Flops, Record, Timing
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Table, for_reading
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.text.comma_separated import csv_text
 from synthbench.report.text.markdown import markdown
+from synthbench.run_info import Ceiling
 from tests.test_tables import cell, record, run_of, value
 
 CEILING = Ceiling(

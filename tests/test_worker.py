@@ -16,8 +16,9 @@ from synthbench.errors import UnsupportedError
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.mixers.base import Array
-from synthbench.record import Ceiling, Measurements
+from synthbench.record import Measurements
 from synthbench.run.worker import run_cell
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.settings import Measure
 

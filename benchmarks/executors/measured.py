@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from synthbench.errors import ResultsError
-from synthbench.store import read_text, write_text
+from synthbench.run_files import read_text, write_text
 
 NAME = "executors.json"
 

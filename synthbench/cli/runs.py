@@ -7,7 +7,7 @@ from pathlib import Path
 
 from synthbench.cli.output import complain
 from synthbench.errors import ResultsError, UnknownNameError, quote
-from synthbench.record import RunInfo
+from synthbench.run_info import RunInfo
 from synthbench.store import INFO, list_runs, read_info
 
 

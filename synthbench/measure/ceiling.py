@@ -17,7 +17,7 @@ from synthbench.devices import is_host
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import least_warmup_seconds, timed
-from synthbench.record import Ceiling
+from synthbench.run_info import Ceiling
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from synthbench.measure.environment import machine_id
 from synthbench.measure.source import source_digest
 from synthbench.measure.user_cache import user_cache, write_cached
-from synthbench.record import KernelChoice
+from synthbench.run_info import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
 CODE = ("analysis", "backends", "measure", "mixers", "models")  # folders of the package

@@ -28,7 +28,7 @@ from synthbench.mixers.notation import parse
 from synthbench.models.model import Model
 from synthbench.models.spec import ModelSpec
 from synthbench.models.start_values import start_values
-from synthbench.record import KernelChoice, KernelTime
+from synthbench.run_info import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer

@@ -15,7 +15,7 @@ from synthbench.measure.environment import read_environment
 from synthbench.measure.kernel_cache import cache_file, cache_folder, read_choices
 from synthbench.measure.kernel_choice import raced_cell
 from synthbench.mixers.sizes import Sizes
-from synthbench.record import KernelChoice
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 Known = dict[str, list[tuple[int, Kernel]]]  # a cell without its length -> lengths and kernels

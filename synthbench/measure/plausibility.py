@@ -5,7 +5,8 @@ from __future__ import annotations
 import statistics
 
 from synthbench.errors import SynthbenchError
-from synthbench.record import Ceiling, Flops, Timing
+from synthbench.record import Flops, Timing
+from synthbench.run_info import Ceiling
 
 # A ceiling is itself a measurement of about a second, and a cell may run at a better moment.
 CEILING_NOISE = 0.10

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from synthbench.errors import SynthbenchError
-from synthbench.record import Ceiling
 from synthbench.run.host_client import Host
 from synthbench.run.progress import Observer
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
 
 MEASURE = "synthbench.measure.ceiling:measure_ceiling"

@@ -13,15 +13,7 @@ from typing import Any
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
-from synthbench.record import (
-    Ceiling,
-    KernelChoice,
-    Machine,
-    Measurements,
-    Outcome,
-    Parity,
-    Record,
-)
+from synthbench.record import Measurements, Outcome, Parity, Record
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.device_lock import DeviceLock
 from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folder_of
@@ -30,6 +22,7 @@ from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
 from synthbench.run.own_length import OwnLengthChecks
 from synthbench.run.progress import Observer
+from synthbench.run_info import Ceiling, KernelChoice, Machine
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 from synthbench.tasks.progress import read_progress

@@ -21,13 +21,14 @@ from synthbench.errors import NotationError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
-from synthbench.record import Ceiling, Measurements, Parity
+from synthbench.record import Measurements, Parity
 from synthbench.run import limits
 from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Job, Reply, sign
 from synthbench.run.outcome import classify_exception, shortened
 from synthbench.run.planning import plan_suite
 from synthbench.run.worker import run_cell
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 from synthbench.suites.settings import Measure

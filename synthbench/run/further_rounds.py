@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from synthbench.record import Record, RunInfo, latest
+from synthbench.record import Record, latest
+from synthbench.run_info import RunInfo
 
 
 class Undecided(NamedTuple):

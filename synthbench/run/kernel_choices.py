@@ -15,10 +15,10 @@ from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import Offer, Timed, has_choice, raced_cell
 from synthbench.mixers.catalog import SHOWCASE
-from synthbench.record import KernelChoice
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_search import Search, taken_from
 from synthbench.run.progress import Observer, describe
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 OFFERS = "synthbench.measure.kernel_choice:offers"

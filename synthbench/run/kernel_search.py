@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from synthbench.measure.kernel_choice import Offer
-from synthbench.record import KernelChoice
+from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 

@@ -15,7 +15,7 @@ from synthbench.errors import ResultsError
 from synthbench.measure.source import source_digest
 from synthbench.run.executors.base import Work
 from synthbench.run.shard import Shard
-from synthbench.store import read_text, write_text
+from synthbench.run_files import read_text, write_text
 from synthbench.suites.plan import Plan
 
 JOBS = "jobs"  # a folder: orders, and what a scheduler needs; may be removed when a run is finished

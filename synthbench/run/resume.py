@@ -13,13 +13,14 @@ from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
 from synthbench.packed import PACKED
-from synthbench.record import Machine, Record, flattened
+from synthbench.record import Record, flattened
 from synthbench.run.progress import Observer
+from synthbench.run_files import locked
+from synthbench.run_info import Machine
 from synthbench.store import (
     INFO,
     RECORDS,
     has_begun,
-    locked,
     read_info,
     read_run,
     set_damage_aside,

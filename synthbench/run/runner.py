@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from synthbench.record import Record, RunInfo, latest
+from synthbench.record import Record, latest
 from synthbench.run.cell_runner import now, record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
@@ -22,7 +22,9 @@ from synthbench.run.progress import Observer, Silent
 from synthbench.run.resume import continue_run, require_own
 from synthbench.run.shard import split_into_shards
 from synthbench.run.spread import note_on_machines
-from synthbench.store import create_run, locked, read_info, require_new, write_info
+from synthbench.run_files import locked
+from synthbench.run_info import RunInfo
+from synthbench.store import create_run, read_info, require_new, write_info
 from synthbench.suites.plan import Plan
 
 DISTURBED = "disturbed"  # in `retry`: cells with warnings

@@ -7,13 +7,13 @@ import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
-from synthbench.record import JobInfo, Machine, Record
+from synthbench.record import Record
+from synthbench.run_files import make_folder, read_bytes
+from synthbench.run_info import JobInfo, Machine
 from synthbench.store import (
     SHARDS,
     append_record,
-    make_folder,
     parse_record,
-    read_bytes,
     read_info,
     read_jobs,
     shard_records,

@@ -19,7 +19,7 @@ from typing import Any
 
 from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.environment import machine_id, read_environment
-from synthbench.record import Machine, Record, latest
+from synthbench.record import Record, latest
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.measuring import (
@@ -32,6 +32,7 @@ from synthbench.run.orders import Order, read_order, store_node
 from synthbench.run.progress import Observer, PlainProgress
 from synthbench.run.same_code import require_same_code
 from synthbench.run.shard_files import ShardWriter
+from synthbench.run_info import Machine
 from synthbench.store import read_run
 
 STOPPED = 75  # the exit code of what can go on later: EX_TEMPFAIL

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from synthbench.measure.kernel_cache import cache_file, store_choices
-from synthbench.record import KernelChoice
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race
 from synthbench.run.progress import Observer
+from synthbench.run_info import KernelChoice
 from synthbench.suites.plan import Plan
 
 

@@ -10,7 +10,8 @@ from pydantic import ValidationError
 from synthbench.backends.base import Backend
 from synthbench.errors import quote
 from synthbench.measure.plausibility import ImplausibleError
-from synthbench.record import Ceiling, Measurements, Parity
+from synthbench.record import Measurements, Parity
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 from synthbench.tasks.base import TaskContext

@@ -19,7 +19,8 @@ from synthbench.metrics import Metric
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
-from synthbench.record import Ceiling, Measurements, OwnLength, Parity, PredictedMemory
+from synthbench.record import Measurements, OwnLength, Parity, PredictedMemory
+from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.suites.settings import Measure
 from synthbench.tasks.progress import write_progress

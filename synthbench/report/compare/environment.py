@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from synthbench.record import RunInfo, flattened
+from synthbench.record import flattened
+from synthbench.run_info import RunInfo
 
 # Of an environment: they change from minute to minute.
 VOLATILE = ("taken", "load", "memory_available_bytes", "git")

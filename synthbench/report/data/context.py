@@ -10,7 +10,7 @@ from synthbench.devices import is_host, is_same_kind
 from synthbench.errors import SynthbenchError
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
-from synthbench.record import Ceiling, KernelChoice, Record, RunInfo
+from synthbench.record import Record
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import Noise, noise_of
 from synthbench.report.data.quality import Agreement, Quality
@@ -18,6 +18,7 @@ from synthbench.report.data.setting import differing_fields
 from synthbench.report.data.table import MARK
 from synthbench.report.data.training_groups import training_records
 from synthbench.report.data.verdicts import Verdicts
+from synthbench.run_info import Ceiling, KernelChoice, RunInfo
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
 from synthbench.tasks.cost import Cost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from synthbench.measure.environment import machine_kind
-from synthbench.record import RunInfo
+from synthbench.run_info import RunInfo
 
 
 def kinds_of(info: RunInfo) -> dict[str, str]:

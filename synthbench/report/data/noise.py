@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
-from synthbench.record import RunInfo
 from synthbench.report.data.grid import Cost, Grid, Key
+from synthbench.run_info import RunInfo
 from synthbench.suites.settings import RoundsUntil, Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."

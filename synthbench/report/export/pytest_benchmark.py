@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from synthbench.errors import ResultsError
-from synthbench.record import Record, RunInfo
+from synthbench.record import Record
 from synthbench.report.export.benchmark import (
     benchmark_names,
     cell_rounds,
@@ -17,6 +17,7 @@ from synthbench.report.export.benchmark import (
     worst,
 )
 from synthbench.report.export.quartiles import benchmark_statistics
+from synthbench.run_info import RunInfo
 from synthbench.store import Run
 
 FORMAT_VERSION = "5.3.1"  # of pytest-benchmark

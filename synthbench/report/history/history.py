@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from synthbench.record import RunInfo
 from synthbench.report.compare.environment import short_commit
 from synthbench.report.compare.side import Side
 from synthbench.report.data.context import variant_order
 from synthbench.report.data.grid import Grid, Key
+from synthbench.run_info import RunInfo
 from synthbench.suites.cell import Cell
 
 Detect = Callable[[Sequence[Sequence[float]]], list[list[int]]]

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from synthbench.record import RunInfo
+from synthbench.run_info import RunInfo
 from synthbench.store import Run
 
 Pairs = list[tuple[str, str]]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from synthbench.analysis.intervals import Interval, ratio_interval
-from synthbench.record import KernelChoice, KernelTime
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import Row
+from synthbench.run_info import KernelChoice, KernelTime
 
 ALWAYS = ("framework", "mode", "variant", "seq_len")
 # Other fields of a cell that are shown where the choices differ in them.

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from synthbench.measure.plausibility import step_flops
 from synthbench.metrics import si
-from synthbench.record import Ceiling
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
 from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
 from synthbench.report.tables.layout import Row, key_columns, key_values, rows_by_pair, why_missing
+from synthbench.run_info import Ceiling
 
 NO_CEILING = "no ceiling"
 DISTURBED = "(disturbed while measured: the true ceiling may be higher)"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from synthbench.errors import NotationError
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.run.progress import Observer
 from synthbench.run.shard import Shard, round_order
+from synthbench.run_info import Machine
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 

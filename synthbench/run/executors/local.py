@@ -6,11 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import ClassVar
 
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.executors.several_places import SeveralPlaces
 from synthbench.run.places import note_of, places_of, require_places
+from synthbench.run_info import Machine
 
 
 class LocalExecutor(Executor):

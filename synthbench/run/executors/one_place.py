@@ -7,10 +7,11 @@ from pathlib import Path
 
 from synthbench.measure.environment import machine_id
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.kernel_choices import Race, needed_choices
+from synthbench.run_info import Machine
 from synthbench.suites.cell import Cell
 
 

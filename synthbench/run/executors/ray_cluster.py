@@ -9,13 +9,14 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from synthbench.errors import SynthbenchError
-from synthbench.record import Machine, Record, latest
+from synthbench.record import Record, latest
 from synthbench.run.executors.base import Executor, Work, require_kind
 from synthbench.run.executors.ray_connection import AUTO, Demand, connect
 from synthbench.run.executors.ray_files import CellFile, files_for, forget_state, keep_file
 from synthbench.run.executors.ray_pool import Place, Pool, cause_of
 from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.outcome import shortened
+from synthbench.run_info import Machine
 
 MOST_LOSSES = 3  # of one shard: what has ended so many places would end all
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from synthbench.record import Record
 from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, IN_PROGRESS, folder_of, remove_folder_of
-from synthbench.store import read_bytes, read_text, write_bytes, write_text
+from synthbench.run_files import read_bytes, read_text, write_bytes, write_text
 from synthbench.suites.cell import Cell
 from synthbench.tasks.learning.saved_state import NAME as STATE
 

@@ -10,7 +10,7 @@ from queue import SimpleQueue
 from typing import Any, cast
 
 from synthbench.errors import UnsupportedError
-from synthbench.record import Machine, Record
+from synthbench.record import Record
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.places import Place
@@ -18,6 +18,7 @@ from synthbench.run.progress import Observer
 from synthbench.run.relocation import Relocation
 from synthbench.run.shard import Shard
 from synthbench.run.spread import deal_shards
+from synthbench.run_info import Machine
 
 Found = tuple[Machine | Record, threading.Event]  # the event: it is stored, go on
 

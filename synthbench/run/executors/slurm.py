@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from synthbench.errors import PackageMissingError, SynthbenchError
-from synthbench.record import JobInfo, Machine, Record
+from synthbench.record import Record
 from synthbench.run import slurm_commands
 from synthbench.run.executors.base import Executor, Work, require_kind
 from synthbench.run.host_client import GRACE_SECONDS, module_folders
@@ -25,7 +25,9 @@ from synthbench.run.slurm_options import of_sbatch, of_submitit, parse_options, 
 from synthbench.run.slurm_reasons import cannot_start, what_to_do
 from synthbench.run.slurm_task import ShardTask
 from synthbench.run.spread import most_devices
-from synthbench.store import make_folder, read_jobs, read_text, write_text
+from synthbench.run_files import make_folder, read_text, write_text
+from synthbench.run_info import JobInfo, Machine
+from synthbench.store import read_jobs
 
 FOLDER = "slurm"  # in jobs/: submitit's files, and which job measures which shard
 LARGEST_ARRAY = 1000  # tasks; Slurm's own limit is 1001 unless a cluster has another
