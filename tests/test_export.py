@@ -21,7 +21,7 @@ from synthbench import load_results
 from synthbench.cli.app import main
 from synthbench.record import Flops, Measurements, Memory, Outcome, Record, Timing
 from synthbench.report.export.benchmark import benchmark_names, setting_name
-from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame
+from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame, write_parquet
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text, same_machine
 from synthbench.report.export.quartiles import benchmark_statistics
 from synthbench.run_info import Machine, RunInfo
@@ -270,8 +270,16 @@ def test_parquet_reads_back(tmp_path: Path, capsys: Captured) -> None:
     samples = [None if value is None else list(value) for value in read[SAMPLES]]
     assert samples == list(expected[SAMPLES])
     pd.testing.assert_frame_equal(
-        read.drop(columns=SAMPLES), expected.drop(columns=SAMPLES), check_dtype=False
-    )
+        read.drop(columns=SAMPLES), expected.drop(columns=SAMPLES),
+        check_dtype=False, check_column_type=False,
+    )  # fmt: skip
+
+
+def test_parquet_has_text_that_is_no_utf8_escaped(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    crashed = some_records()[6].model_copy(update={"reason": "caf\udce9"})
+    write_parquet([crashed], tmp_path / "one.parquet")
+    assert list(pd.read_parquet(tmp_path / "one.parquet")["reason"]) == [r"caf\udce9"]
 
 
 # --- the command ---------------------------------------------------------------------------------

@@ -51,9 +51,10 @@ def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:
     counted = latest(records)
     with texts_of_python():
         frame = _flat(record_frame(counted))
-        for name in frame.columns:
-            if frame[name].dtype == "str":
-                frame[name] = frame[name].map(_encodable, na_action="ignore")
+    for name in frame.columns:
+        if isinstance(frame[name].dtype, pd.StringDtype):
+            texts = [None if bool(pd.isna(text)) else _encodable(text) for text in frame[name]]
+            frame[name] = pd.Series(texts, index=frame.index, dtype="str")
     timings = [record.measurements.timing for record in counted]
     samples = [None if timing is None else timing.samples for timing in timings]
     frame[SAMPLES] = pd.Series(samples, index=frame.index, dtype=object)
