@@ -32,7 +32,8 @@ from synthbench.report.text.markdown import markdown
 from synthbench.store import read_run
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = (ROOT / "docs" / "tables.md", ROOT / "docs" / "quickstart.md")
+PAGES = tuple(ROOT / "docs" / name for name in ("tables.md", "quickstart.md", "tasks.md"))
+PAGES_WITH_SCREENS = PAGES[:2]
 EXAMPLE = re.compile(
     r"<!-- example: (?P<run>\S+) (?P<table>\w+) \| (?P<rows>[^|]*?)(?: \| (?P<columns>[^|]*?))? -->"
     r"\n\n(?P<body>.*?)\n\n<!-- end of example -->",
