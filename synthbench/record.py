@@ -32,6 +32,24 @@ Error = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0)]
 
 
+class Calibration(BaseModel):
+    """Fixed work between the steps: how fast the machine was at that time."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: list[NonNegativeInt]  # how many samples came before each repetition
+    seconds: list[Rate]  # of each repetition
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> Calibration:
+        if self.after[:1] != [0] or len(self.after) != len(self.seconds):
+            raise ValueError(
+                f"the fixed work was timed after {self.after} samples and took {self.seconds} "
+                "seconds; expected as many numbers as places, the first place 0"
+            )
+        return self
+
+
 class Timing(BaseModel):
     """Seconds. Build, trace/compile, first step and steady state apart; raw samples kept."""
 
@@ -46,6 +64,7 @@ class Timing(BaseModel):
     precision_reached: Share | None = None  # half of the median's 95% interval, over the median
     stable: bool | None = None  # whether no trend is left in the samples
     dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
+    calibration: Calibration | None = None  # None: on an accelerator, and before it existed
     keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 

@@ -39,10 +39,10 @@ from synthbench.suites.cell import Cell
 SUITE_ORDER = ["V", "R", "FR(rank=32)+V", "D(tie_query=true)+V", "linformer"]
 LENGTHS = (64, 128)
 # Tables of other runs: test_forms.py, test_metrics.py, test_choices_table.py, test_throughput.py,
-# test_decode_cells.py, test_quality.py, test_devices_table.py.
+# test_decode_cells.py, test_quality.py, test_devices_table.py, test_calibration.py.
 OF_OTHER_RUNS = {
     "noise", "forms", "kernels", "metrics", "choices", "throughput", "decode", "quality",
-    "quality_frameworks", "final_metrics", "learning_curves", "devices",
+    "quality_frameworks", "final_metrics", "learning_curves", "devices", "machine_speed",
 }  # fmt: skip
 SPECIAL = r"50% of #1 & $2 _x_ {y} ~z^ \w | <b>"
 

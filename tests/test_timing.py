@@ -10,8 +10,10 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+from synthbench.analysis.calibration import relative_times
 from synthbench.analysis.intervals import median_interval
 from synthbench.measure.timing import (
+    CALIBRATE_EVERY,
     CLOCK,
     CLOCK_SYNCHRONISED,
     MAX_SAMPLES,
@@ -256,3 +258,87 @@ def test_interval_covers_the_true_median_as_often_as_it_says() -> None:
         low, high = median_interval(list(generator.exponential(size=25)))[1:]
         covered += low <= np.log(2) <= high
     assert 0.90 <= covered / 300 <= 0.99
+
+
+class Drifting(Machine):
+    """A machine that is `slower` times as slow from a moment on, for steps and fixed work alike."""
+
+    def __init__(self, step: float, slower: float, since: float) -> None:
+        super().__init__(step)
+        self.step_seconds, self.slower, self.since = step, slower, since
+        self.works: list[int] = []
+
+    def speed(self) -> float:
+        return self.slower if self.now >= self.since else 1.0
+
+    def wait(self, produced: object) -> None:
+        self.now += self.step_seconds * self.speed()
+
+    def work(self) -> float:
+        self.works.append(self.steps)
+        seconds = 0.01 * self.speed()
+        self.now += seconds
+        return seconds
+
+
+@pytest.mark.parametrize("step", [0.007, 0.02, 0.2])
+def test_times_relative_to_the_fixed_work_do_not_follow_the_machine(step: float) -> None:
+    machine = Drifting(step, slower=3.0, since=60 * step)
+    found = time_steps(
+        machine.step, machine.wait, min_samples=100, min_seconds=0.1, max_seconds=1e6,
+        clock=machine.clock, calibrate=machine.work,
+    )  # fmt: skip
+    fixed = found.calibration
+    assert fixed is not None
+    assert max(found.samples) == pytest.approx(3 * min(found.samples))
+    assert fixed.after[0] == 0
+    assert fixed.after[-1] == len(found.samples)
+    assert max(np.diff(fixed.after)) * step <= CALIBRATE_EVERY + step
+    relative = np.array(relative_times(found.samples, fixed.after, fixed.seconds))
+    changed = fixed.seconds.index(max(fixed.seconds))
+    near = slice(fixed.after[changed - 1], fixed.after[changed])  # before and after the change
+    assert np.delete(relative, np.r_[near]) == pytest.approx(step / 0.01)
+
+
+def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample() -> None:
+    machine = Drifting(0.0125, slower=1.0, since=0.0)
+    found = time_steps(
+        machine.step, machine.wait, min_samples=10, min_seconds=0.1, max_seconds=1e6,
+        clock=machine.clock, calibrate=machine.work,
+    )  # fmt: skip
+    assert found.calibration is not None
+    assert found.calibration.after == [0, 3, 6, 9, 10]
+    first = machine.works[0]
+    assert [steps - first for steps in machine.works] == [0, 4, 8, 12, 14]
+    long = Drifting(0.2, slower=1.0, since=0.0)
+    kept = time_steps(
+        long.step, long.wait, min_samples=4, min_seconds=0.1, max_seconds=1e6, clock=long.clock,
+        calibrate=long.work,
+    )  # fmt: skip
+    assert kept.calibration is not None
+    assert kept.calibration.after == [0, 1, 2, 3, 4]
+    assert [steps - long.works[0] for steps in long.works] == [0, 2, 3, 4, 5]
+
+
+def test_the_fixed_work_counts_as_time() -> None:
+    machine = Drifting(0.05, slower=1.0, since=0.0)
+    found = time_steps(
+        machine.step, machine.wait, min_samples=1000, min_seconds=1.0, max_seconds=3.0,
+        clock=machine.clock, calibrate=machine.work,
+    )  # fmt: skip
+    assert machine.now < 3.2
+    assert len(found.samples) < 50
+
+
+def test_without_fixed_work_there_is_no_calibration() -> None:
+    assert Machine(0.5).steady_state().calibration is None
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"), [([], []), ([1], [0.1]), ([0, 2], [0.1]), ([0], [0.0])]
+)
+def test_times_cannot_be_relative_to_work_that_was_not_done(
+    after: list[int], seconds: list[float]
+) -> None:
+    with pytest.raises(ValueError, match="expected as many times as places"):
+        relative_times([1.0], after, seconds)

@@ -6,7 +6,7 @@ import gc
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from synthbench.analysis.intervals import half_width, median_interval
@@ -24,6 +24,16 @@ WARMUP_SHARE = 1 / 3  # of max_seconds, at most
 MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
 MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
 GROWTH = 1.25  # the interval is computed again after the samples grew by this factor
+# Of steps, between two repetitions of the fixed work: interference comes in bursts of milliseconds.
+CALIBRATE_EVERY = 0.03
+
+
+@dataclass
+class Calibration:
+    """The seconds of fixed work between the steps, and after how many samples it was done."""
+
+    after: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -31,13 +41,14 @@ class SteadyState:
     """`samples` in seconds, in order, after `warmup_steps` steps that were discarded.
 
     `precision` is half the width of the median's 95% confidence interval over the median; None for
-    one sample.
+    one sample. `calibration`: None without fixed work.
     """
 
     samples: list[float]
     warmup_steps: int
     precision: float | None
     stable: bool
+    calibration: Calibration | None = None
 
 
 def least_warmup_seconds(device: str) -> float:
@@ -84,6 +95,7 @@ def time_steps(
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
     inspect: Callable[[Any], None] | None = None,
+    calibrate: Callable[[], float] | None = None,
 ) -> SteadyState:
     """Warm up until the times show no trend, then sample until there are enough samples.
 
@@ -93,8 +105,12 @@ def time_steps(
     `max_seconds` limits warm-up and sampling together and takes precedence, but there is at least
     one sample. At most MAX_SAMPLES. `watch` is a context manager that is active while sampling.
     `inspect` is called with what the last step returned, at once; nothing that an earlier step
-    returned is kept.
+    returned is kept. `calibrate` does fixed work and returns its seconds: it is called before the
+    first sample, after every CALIBRATE_EVERY seconds of samples, and after the last one. A step
+    shorter than that then runs once without being a sample: its data were displaced in the
+    caches.
     """
+    calibration = Calibration()
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -104,32 +120,51 @@ def time_steps(
             warmup.append(timed(step, wait, clock))
         left = max_seconds - sum(warmup)
         samples: list[float] = []
-        sampled = 0.0
+        spent = sampled = 0.0
         next_look = max(min_samples, MIN_PRECISE_SAMPLES)
         with watch if watch is not None else nullcontext():
+            if calibrate is not None:
+                spent += _calibrate(calibrate, calibration, 0) + timed(step, wait, clock)
+            since = 0.0
             while True:
                 produced = None  # before the next step, which may use its memory again
                 seconds, produced = timed_result(step, wait, clock)
                 samples.append(seconds)
-                sampled += seconds
-                if sampled >= left or len(samples) >= MAX_SAMPLES:
+                sampled, spent, since = sampled + seconds, spent + seconds, since + seconds
+                if spent >= left or len(samples) >= MAX_SAMPLES:
                     break
-                if len(samples) < min_samples or sampled < min_seconds:
-                    continue
-                if precision is None:
-                    break
-                if len(samples) >= next_look:
-                    if half_width(median_interval(samples)) <= precision:
+                if len(samples) >= min_samples and sampled >= min_seconds:
+                    if precision is None:
                         break
-                    next_look = int(len(samples) * GROWTH) + 1
+                    if len(samples) >= next_look:
+                        if half_width(median_interval(samples)) <= precision:
+                            break
+                        next_look = int(len(samples) * GROWTH) + 1
+                if calibrate is not None and since >= CALIBRATE_EVERY:
+                    produced, since = None, 0.0
+                    spent += _calibrate(calibrate, calibration, len(samples))
+                    if seconds < CALIBRATE_EVERY:
+                        spent += timed(step, wait, clock)
             if inspect is not None:
                 inspect(produced)
             produced = None
+            if calibrate is not None:
+                _calibrate(calibrate, calibration, len(samples))
     finally:
         if enabled:
             gc.enable()
     reached = half_width(median_interval(samples)) if len(samples) > 1 else None
-    return SteadyState(samples, len(warmup), reached, is_stable(samples))
+    return SteadyState(
+        samples, len(warmup), reached, is_stable(samples), calibration if calibrate else None
+    )
+
+
+def _calibrate(work: Callable[[], float], calibration: Calibration, after: int) -> float:
+    """Do the fixed work, note its seconds and return them."""
+    seconds = work()
+    calibration.after.append(after)
+    calibration.seconds.append(seconds)
+    return seconds
 
 
 def _is_warmup_over(seconds: Sequence[float], least: float, most: float) -> bool:

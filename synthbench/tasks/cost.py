@@ -17,6 +17,7 @@ from synthbench.backends.kernel_record import recording_kernels
 from synthbench.devices import is_host
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
+from synthbench.measure.calibration import calibration_product
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.decoding_parity import check_decoding, check_decoding_own_length
 from synthbench.measure.energy import why_no_energy
@@ -46,6 +47,7 @@ from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.models.state import decode_flops, decoding_stack
 from synthbench.record import (
+    Calibration,
     Flops,
     Measurements,
     Memory,
@@ -159,6 +161,7 @@ class Cost(Task):
             clock=clock_of(cell.device),
             precision_reached=steady.precision,
             stable=steady.stable,
+            calibration=calibration_of(steady),
             keeps_memory=keeps_memory,
             dispatch_seconds=smallest_step_seconds(backend, cell.device),
         )
@@ -240,9 +243,18 @@ def time_step(
         least_warmup=least_warmup_seconds(context.cell.device),
         watch=monitor,
         inspect=inspect,
+        calibrate=calibration_product(context.backend, context.cell.device),
     )
     measured.warnings = monitor.warnings + [UNSTABLE] * (not steady.stable)
     return steady, keeps_memory
+
+
+def calibration_of(steady: SteadyState) -> Calibration | None:
+    """What a record has of the fixed work between the steps."""
+    found = steady.calibration
+    if found is None:
+        return None
+    return Calibration(after=found.after, seconds=[round(seconds, 9) for seconds in found.seconds])
 
 
 def repeat_first_steps(context: TaskContext, step: Step, draw_seconds: float) -> None:

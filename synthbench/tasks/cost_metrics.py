@@ -6,9 +6,12 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
+from synthbench.analysis.calibration import relative_times
 from synthbench.analysis.intervals import Interval, median_interval
 from synthbench.metrics import Metric, measured, percent, si, significant
-from synthbench.record import Record
+from synthbench.record import Record, Timing
 
 BYTES = "10^6 bytes"
 
@@ -27,6 +30,31 @@ def _interval(samples: tuple[float, ...]) -> Interval:
 def interval_end(name: str) -> Any:
     """A function for `Metric.of`: the field `name` of the interval."""
     return lambda record: getattr(interval(record), name, None)
+
+
+def calibration_seconds(record: Record) -> float | None:
+    """The median time of the fixed work between the steps; None where it was not done."""
+    timing = record.measurements.timing
+    return float(np.median(timing.calibration.seconds)) if timing and timing.calibration else None
+
+
+def relative_interval(record: Record) -> Interval | None:
+    """The median step in units of the fixed work, with its interval; None where it was not done."""
+    timing = record.measurements.timing
+    if timing is None or timing.calibration is None or not timing.samples:
+        return None
+    return _interval(_relative(timing))
+
+
+def _relative(timing: Timing) -> tuple[float, ...]:
+    work = timing.calibration
+    assert work is not None
+    return tuple(relative_times(timing.samples, work.after, work.seconds))
+
+
+def relative_end(name: str) -> Any:
+    """A function for `Metric.of`: the field `name` of the interval relative to the fixed work."""
+    return lambda record: getattr(relative_interval(record), name, None)
 
 
 def samples(record: Record) -> int:
@@ -69,6 +97,12 @@ COST_METRICS: dict[str, Metric] = {
     ),
     "low_seconds": Metric("low", "ms", "lower", scale=1e3, of=interval_end("low"), pool="min"),
     "high_seconds": Metric("high", "ms", "lower", scale=1e3, of=interval_end("high"), pool="max"),
+    "calibration_seconds": Metric(
+        "calibration", "ms", "lower", significant, 1e3, of=calibration_seconds, pool="median"
+    ),
+    "relative_time": Metric("relative", of=relative_end("median"), pool="median"),
+    "relative_low": Metric("relative low", of=relative_end("low"), pool="min"),
+    "relative_high": Metric("relative high", of=relative_end("high"), pool="max"),
     "steps_per_second": Metric(
         "steps/s", "1/s", "higher", significant, of_row=steps_per_second, timed=True
     ),

@@ -228,6 +228,10 @@ class Grid:
             return False
         return any(not is_missing(value) for value in self._values.column(metric))
 
+    def column(self, metric: str) -> list[Any]:
+        """The values of a metric, or of a field of the cell, in every record."""
+        return list(self._values.column(metric))
+
     def texts(self, metric: str) -> set[tuple[str, str]]:
         """Framework and text, of every record that has a text of this metric."""
         pairs = zip(self._values.column("framework"), self._values.column(metric), strict=True)
@@ -238,14 +242,44 @@ class Grid:
         """Cell id -> round -> the costs of a step, and where they were measured."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
         machines = {(r.id, r.round): r.machine for r in latest(self.records)}
-        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
-        columns = map(self._values.column, names)
-        for cell_id, number, *of_step in zip(*columns, strict=True):
-            median, low, high, peak = (math.nan if c is None else float(c) for c in of_step)
-            error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
+        names = (
+            "id", "round", "framework", "median_seconds", "low_seconds", "high_seconds",
+            "peak_bytes", "relative_time", "relative_low", "relative_high",
+        )  # fmt: skip
+        for cell_id, number, framework, *numbers in zip(
+            *map(self._values.column, names), strict=True
+        ):
+            seconds, peak, relative = numbers[:3], numbers[3], numbers[4:]
             where = machines.get((cell_id, number), "")
-            found[cell_id][number] = _Costs(median, error, peak, where)
+            unit = self._units.get((framework, where))
+            if unit is not None and relative[0] is not None:
+                seconds = [unit * time for time in relative]
+            median, low, high, most = (
+                math.nan if c is None else float(c) for c in (*seconds, peak)
+            )
+            error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
+            found[cell_id][number] = _Costs(median, error, most, where)
         return found
+
+    @cached_property
+    def _units(self) -> dict[tuple[str, str], float]:
+        """Framework and machine -> the usual seconds of the fixed work between the steps.
+
+        Only where each timed record has them: times that are relative to it and others do not mix.
+        """
+        machines = {(r.id, r.round): r.machine for r in latest(self.records)}
+        found: dict[tuple[str, str], list[float | None]] = {}
+        names = ("id", "round", "framework", "median_seconds", "calibration_seconds")
+        columns = map(self._values.column, names)
+        for cell_id, number, framework, median, calibration in zip(*columns, strict=True):
+            if median is not None:
+                place = framework, machines.get((cell_id, number), "")
+                found.setdefault(place, []).append(calibration)
+        return {
+            place: float(np.median([one for one in numbers if one is not None]))
+            for place, numbers in found.items()
+            if None not in numbers
+        }
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
         """Seconds or peak bytes of a step in each round that measured it."""

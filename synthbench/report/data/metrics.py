@@ -35,6 +35,8 @@ DERIVED: dict[str, Metric] = {
     "length": Metric("length", "1", "neither", significant),
     "share": Metric("share", "1", "neither", significant),
     "exact_count": Metric("count", "1", "lower", full_integer),
+    "time_spread": Metric("spread %", "%", "lower", percent, scale=100),
+    "p_value": Metric("p", "1", "neither", significant),
     "relative_error": Metric("error", "1", "lower", scientific),
     # Of trainings. The metric of a task is in the unit that the row names.
     "learned": Metric("mean", "1", "neither", four_digits),

@@ -18,6 +18,7 @@ from synthbench.report.tables.forms import forms
 from synthbench.report.tables.frameworks import frameworks
 from synthbench.report.tables.kernels import kernels
 from synthbench.report.tables.learning_curves import learning_curves
+from synthbench.report.tables.machine_speed import machine_speed
 from synthbench.report.tables.memory import memory
 from synthbench.report.tables.memory_parts import memory_parts
 from synthbench.report.tables.metrics import metrics
@@ -59,6 +60,7 @@ TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {
     "decode": decode,
     "ratios": ratios,
     "noise": noise,
+    "machine_speed": machine_speed,
     "forms": forms,
     "speed": speed,
     "utilisation": utilisation,

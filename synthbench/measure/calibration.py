@@ -1,0 +1,42 @@
+"""How fast the machine is while a cell is measured: a fixed matrix product between its steps."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from synthbench.backends.base import Backend
+from synthbench.devices import is_host
+
+# 0.5 GFLOP: milliseconds on two cores. All cells of a framework do the same work.
+SIDE = 640
+PRODUCTS = 2  # timed together
+DTYPE = "float32"
+
+
+class CalibrationProduct:
+    """A fixed matrix product in the framework of the cell; a call returns its seconds."""
+
+    def __init__(
+        self, backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._product = backend.matrix_products(DTYPE, device, SIDE)[0]
+        self._clock = clock
+
+    def __call__(self) -> float:
+        """Seconds of one product, the mean of PRODUCTS.
+
+        The one before it is not timed: it brings the matrices back into the caches, which a step
+        has filled with its own. Without it the product would be slower after some steps than others
+        for reasons that are not the machine's.
+        """
+        self._product.wait(self._product())
+        begin = self._clock()
+        for _ in range(PRODUCTS):
+            self._product.wait(self._product())
+        return (self._clock() - begin) / PRODUCTS
+
+
+def calibration_product(backend: Backend, device: str) -> CalibrationProduct | None:
+    """The product of a cell on the host; None on an accelerator, whose clock is recorded."""
+    return CalibrationProduct(backend, device) if is_host(device) else None

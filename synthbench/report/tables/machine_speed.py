@@ -1,0 +1,86 @@
+"""How much the speed of the machine changed, and what it does to times that are relative to it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.stats import kruskal
+
+from synthbench.report.data.context import Context
+from synthbench.report.data.grid import Grid
+from synthbench.report.data.table import Column, Table
+from synthbench.report.tables.layout import Row
+
+NAMES = (
+    "id", "framework", "variant", "median_seconds", "calibration_seconds", "relative_time",
+)  # fmt: skip
+
+
+def machine_speed(grid: Grid, context: Context) -> Table | None:
+    """One row per framework; None where no fixed work was timed between the steps."""
+    rows: list[Row] = []
+    for framework in grid.frameworks():
+        found = [
+            values
+            for values in zip(*(grid.column(name) for name in NAMES), strict=True)
+            if values[1] == framework and None not in values
+        ]
+        if not found:
+            continue
+        ids, _, variants, seconds, fixed, relative = zip(*found, strict=True)
+        rows.append(
+            (
+                framework, len(found), float(np.median(fixed)), spread(fixed),
+                spread_within(ids, seconds), spread_within(ids, relative),
+                by_variant(variants, fixed),
+            )
+        )  # fmt: skip
+    if not rows:
+        return None
+    columns = (
+        Column("framework", is_key=True), Column("measurements", "exact_count"),
+        Column("product ms", "calibration_seconds"), Column("its spread %", "time_spread"),
+        Column("steps %", "time_spread"), Column("relative %", "time_spread"),
+        Column("p by variant", "p_value"),
+    )  # fmt: skip
+    note = (
+        "product: the same matrix product in every cell of a framework, timed between steps. its "
+        "spread: the standard deviation of its time, from cell to cell. steps: that of a step, "
+        "from round to round of the same cell; relative: the same for the time of a step over that "
+        "of the products around it. Ratios, verdicts and noise floors use relative times; "
+        "milliseconds are those of the steps as they were. p by variant: of the test by Kruskal "
+        "and Wallis. If it is small, the product takes longer after the steps of some variants: "
+        "then do not trust ratios that differ by less than its spread."
+    )
+    title = "The speed of the machine during the run"
+    return Table("machine_speed", title, note, context.shared, columns, rows)
+
+
+def spread(values: Sequence[float]) -> float:
+    """The standard deviation of the logarithms, of one value zero."""
+    return float(np.std(np.log(values), ddof=1)) if len(values) > 1 else 0.0
+
+
+def spread_within(groups: Sequence[str], values: Sequence[float]) -> float | str:
+    """The standard deviation of the logarithms within groups; a text where each has one value."""
+    by_group: dict[str, list[float]] = {}
+    for group, value in zip(groups, values, strict=True):
+        by_group.setdefault(group, []).append(math.log(value))
+    several = [logs for logs in by_group.values() if len(logs) > 1]
+    if not several:
+        return "one round"
+    squares = sum(float(np.var(logs)) * len(logs) for logs in several)
+    return math.sqrt(squares / sum(len(logs) - 1 for logs in several))
+
+
+def by_variant(variants: Sequence[str], values: Sequence[float]) -> float | str:
+    """The p value of no difference between variants; a text where too few were measured."""
+    by_name: dict[str, list[float]] = {}
+    for variant, value in zip(variants, values, strict=True):
+        by_name.setdefault(variant, []).append(value)
+    several = [one for one in by_name.values() if len(one) > 1]
+    if len(several) < 2 or len(set(values)) < 2:
+        return "too few"
+    return float(kruskal(*several).pvalue)
