@@ -123,20 +123,20 @@ def pool_columns(values: Values, cells: Sequence[Sequence[int]]) -> dict[str, li
     One column is looked at after the other, so that a large run is never in memory as a whole.
     """
     outcomes = values.column("outcome")
-    worst = [min((outcomes[n] for n in cell), key=OUTCOMES.index) for cell in cells]
-    firsts = [
-        next(n for n in cell if outcomes[n] == outcome)
-        for cell, outcome in zip(cells, worst, strict=True)
-    ]
+    firsts = [cell[0] for cell in cells]
+    if len(set(outcomes)) > 1:
+        ranks = [OUTCOMES.index(outcome) for outcome in outcomes]
+        firsts = [min(cell, key=ranks.__getitem__) for cell in cells]
     fields = [values.fields(n) for n in firsts]
     pooled = {name: [one[name] for one in fields] for name in fields[0]} if fields else {}
     for name, metric in values.metrics.items():
         if metric.of_row is None:
             column = values.column(name)
-            pooled[name] = [
-                pool_values(metric.pool, [column[n] for n in cell], column[first])
-                for cell, first in zip(cells, firsts, strict=True)
-            ]
+            pooled[name] = (
+                [column[first] for first in firsts]
+                if metric.pool == "first"
+                else [pool_values(metric.pool, [column[n] for n in cell], None) for cell in cells]
+            )
     for name, metric in values.metrics.items():
         if metric.of_row is not None:
             pooled[name] = [metric.of_row(ColumnRow(pooled, n)) for n in range(len(cells))]

@@ -14,7 +14,7 @@ import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.two_runs import Sample
-from synthbench.record import Record, latest
+from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
 from synthbench.report.data.metrics import metric_named
@@ -49,6 +49,13 @@ class Key(NamedTuple):
     replica: int = 0  # 1: the A/A twin
 
 
+class Counter(NamedTuple):
+    """A framework, and the metrics for which it had no counter: metric -> why."""
+
+    framework: str
+    missing: Mapping[str, str]
+
+
 class _Costs(NamedTuple):
     """The costs of a cell in one round, NaN if not measured, and the machine that measured it."""
 
@@ -79,7 +86,7 @@ class _Layout:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """The records of one run; variants in `variant_order` come first, others follow by name."""
 
@@ -87,6 +94,11 @@ class Grid:
     variant_order: Sequence[str]
     kinds: Mapping[str, str] = field(default_factory=dict)
     """Machine -> its kind, where several kinds measured (`kinds_of`): they are never pooled."""
+
+    @cached_property
+    def latest(self) -> Latest:
+        """The records that count."""
+        return latest(self.records)
 
     @cached_property
     def _cells(self) -> dict[str, Cell]:
@@ -121,11 +133,9 @@ class Grid:
     def _machines_of_shard(self) -> dict[tuple[Any, ...], set[str]]:
         """The machines that measured each shard."""
         found: dict[tuple[Any, ...], set[str]] = {}
-        shards: dict[str, tuple[Any, ...]] = {}
-        for record in latest(self.records):
-            if record.machine:
-                shard = shards.get(record.id) or shards.setdefault(record.id, _shard(record.cell))
-                found.setdefault(shard, set()).add(record.machine)
+        for cell_id, machine in {(record.id, record.machine) for record in self.latest}:
+            if machine:
+                found.setdefault(_shard(self._cells[cell_id]), set()).add(machine)
         return found
 
     @cached_property
@@ -143,7 +153,7 @@ class Grid:
 
     @cached_property
     def _machines(self) -> dict[str, str]:
-        return {record.id: record.machine for record in latest(self.records) if record.machine}
+        return {record.id: record.machine for record in self.latest if record.machine}
 
     @cached_property
     def ids(self) -> dict[Key, str]:
@@ -194,7 +204,7 @@ class Grid:
 
     @cached_property
     def _values(self) -> Values:
-        return values_of(self.records)
+        return values_of(self.latest)
 
     @cached_property
     def _positions(self) -> dict[str, list[int]]:
@@ -209,6 +219,16 @@ class Grid:
         pooled = pooled_frame(self._values, list(self._positions.values()))
         columns = {str(name): pooled[name].tolist() for name in pooled.columns}
         return {cell_id: ColumnRow(columns, n) for n, cell_id in enumerate(self._positions)}
+
+    @cached_property
+    def _rows(self) -> dict[Key, ColumnRow]:
+        """The pooled row of every recorded cell."""
+        return {key: self._pooled[cell_id] for key, cell_id in self.ids.items()}
+
+    @cached_property
+    def _outcome_of(self) -> dict[Key, str]:
+        """The outcome of every recorded cell, over all its rounds."""
+        return {key: str(row["outcome"]) for key, row in self._rows.items()}
 
     def rounds_of(self, cell_id: str) -> list[Row]:
         """The row of each round of a cell."""
@@ -228,6 +248,16 @@ class Grid:
             return False
         return any(not is_missing(value) for value in self._values.column(metric))
 
+    @cached_property
+    def counters(self) -> list[Counter]:
+        """What the records that are ok say of missing counters, each distinct one once."""
+        found: dict[tuple[Any, ...], Counter] = {}
+        for record in self.records:
+            if record.outcome == "ok" and (missing := record.missing):
+                framework = record.cell.framework
+                found.setdefault((framework, *missing.items()), Counter(framework, missing))
+        return list(found.values())
+
     def texts(self, metric: str) -> set[tuple[str, str]]:
         """Framework and text, of every record that has a text of this metric."""
         pairs = zip(self._values.column("framework"), self._values.column(metric), strict=True)
@@ -237,20 +267,19 @@ class Grid:
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
         """Cell id -> round -> the costs of a step, and where they were measured."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        machines = {(r.id, r.round): r.machine for r in latest(self.records)}
-        names = ("id", "round", "median_seconds", "low_seconds", "high_seconds", "peak_bytes")
+        names = ("median_seconds", "low_seconds", "high_seconds", "peak_bytes")
         columns = map(self._values.column, names)
-        for cell_id, number, *of_step in zip(*columns, strict=True):
+        for record, *of_step in zip(self.latest, *columns, strict=True):
             median, low, high, peak = (math.nan if c is None else float(c) for c in of_step)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            where = machines.get((cell_id, number), "")
-            found[cell_id][number] = _Costs(median, error, peak, where)
-        return found
+            found[record.id][record.round] = _Costs(median, error, peak, record.machine)
+        return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
         """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
-        return [value for n in sorted(rounds) if (value := getattr(rounds[n], cost)) > 0]
+        place = _Costs._fields.index(cost)
+        return [value for one in rounds.values() if (value := one[place]) > 0]
 
     def sample(self, key: Key, cost: Cost = "seconds") -> Sample | str:
         """The costs of a cell in this run, to compare with another run; or why it has none."""
@@ -266,14 +295,14 @@ class Grid:
 
     def cell(self, key: Key) -> Row | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
-        return self._pooled.get(self.ids.get(key, ""))
+        return self._rows.get(key)
 
     def missing(self, key: Key) -> str | None:
         """Why a cell has no numbers (its outcome, mostly); None if the cell is ok."""
-        row = self.cell(key)
-        if row is None:
+        outcome = self._outcome_of.get(key)
+        if outcome is None:
             return NOT_RUN if key in self.keys else NO_CELL
-        return None if row["outcome"] == "ok" else str(row["outcome"])
+        return None if outcome == "ok" else outcome
 
     def value(self, key: Key, column: str) -> Value:
         """A number of a cell, or why it is missing."""
@@ -290,9 +319,9 @@ class Grid:
 
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
-        row = self.cell(key)
+        row = self._rows.get(key)
         number: Value | None = None if row is None else row[column]
-        if number is None or bool(pd.isna(number)):
+        if number is None or number is pd.NA or number != number:  # NaN
             return self.missing(key) or NOT_MEASURED
         return number
 
@@ -308,18 +337,21 @@ class Grid:
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
         measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        place = _Costs._fields.index(cost)
         pairs = [
-            (measured[number], base[number])
-            for number in sorted(measured.keys() & base.keys())
-            if getattr(measured[number], cost) > 0 and getattr(base[number], cost) > 0
-            if measured[number].machine == base[number].machine
+            (own, other)
+            for number, own in measured.items()
+            if (other := base.get(number)) is not None
+            if own[place] > 0 and other[place] > 0 and own.machine == other.machine
         ]
         if not pairs:
             return "no shared round"
-        ratios = tuple(math.log(getattr(b, cost) / getattr(a, cost)) for a, b in pairs)
-        squares = [a.error**2 + b.error**2 for a, b in pairs]
-        within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        machines = tuple(own.machine for own, _ in pairs)
+        ratios = tuple([math.log(b[place] / a[place]) for a, b in pairs])
+        within = 0.0
+        if cost == "seconds":
+            squares = [a.error**2 + b.error**2 for a, b in pairs]
+            within = math.sqrt(sum(squares) / len(squares))
+        machines = tuple([own.machine for own, _ in pairs])
         return Comparison(ratios, within, family=key.framework, machines=machines)
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
