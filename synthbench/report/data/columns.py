@@ -312,16 +312,19 @@ class PackedValues:
         """Of the values of all rows, those of the records that count."""
         return values if self._places is None else [values[place] for place in self._places]
 
-    def fields(self, position: int) -> Row:
-        record = self.records[position]
-        return record.cell.flat() | {name: getattr(record, name) for name in RECORD_FIELDS}
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        records = [self.records[n] for n in positions]
+        contents = [record.cell.flat() for record in records]
+        return {
+            **{name: [content[name] for content in contents] for name in FLAT_FIELDS},
+            **{name: [getattr(record, name) for record in records] for name in RECORD_FIELDS},
+        }
 
     def row(self, position: int) -> Row:
         names = {name: None for name, one in self.metrics.items() if one.of_row is None}
-        fields = self.fields(position)
         measured = ColumnRow(
             {
-                **{name: [v] for name, v in fields.items()},
+                **self.fields([position]),
                 **{name: [self._columns[name][position]] for name in names},
             },
             0,

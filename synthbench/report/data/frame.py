@@ -93,8 +93,8 @@ class Values(Protocol):
     def column(self, name: str) -> Sequence[Any]:
         """A metric, or a field of records, at each position; None where it is missing."""
 
-    def fields(self, position: int) -> Row:
-        """What is not a metric: fields of the cell and of the record."""
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        """What is not a metric, at these positions: fields of the cell and of the record."""
 
     def row(self, position: int) -> Row:
         """Everything at a position, as in `record_row`."""
@@ -110,8 +110,9 @@ class RowValues:
     def column(self, name: str) -> list[Any]:
         return [row[name] for row in self.rows]
 
-    def fields(self, position: int) -> Row:
-        return {n: value for n, value in self.rows[position].items() if n not in self.metrics}
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        names = [name for name in (self.rows[0] if self.rows else ()) if name not in self.metrics]
+        return {name: [self.rows[n][name] for n in positions] for name in names}
 
     def row(self, position: int) -> Row:
         return self.rows[position]
@@ -127,8 +128,7 @@ def pool_columns(values: Values, cells: Sequence[Sequence[int]]) -> dict[str, li
     if len(set(outcomes)) > 1:
         ranks = [OUTCOMES.index(outcome) for outcome in outcomes]
         firsts = [min(cell, key=ranks.__getitem__) for cell in cells]
-    fields = [values.fields(n) for n in firsts]
-    pooled = {name: [one[name] for one in fields] for name in fields[0]} if fields else {}
+    pooled = {name: list(column) for name, column in values.fields(firsts).items()}
     for name, metric in values.metrics.items():
         if metric.of_row is None:
             column = values.column(name)

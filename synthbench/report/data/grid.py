@@ -107,8 +107,10 @@ class Grid:
     @cached_property
     def setting_fields(self) -> list[str]:
         """Fields, other than those in `Key`, in which cells differ."""
-        several = [MACHINE] if len({*self._kind_of_shard.values()}) > 1 else []
-        several += [MACHINES] if len(self.machine_counts) > 1 else []
+        several: list[str] = []
+        if len({record.machine for record in self.latest} - {""}) > 1:
+            several += [MACHINE] if len({*self._kind_of_shard.values()}) > 1 else []
+            several += [MACHINES] if len(self.machine_counts) > 1 else []
         return differing_fields(self._cells.values()) + several
 
     def key(self, cell: Cell) -> Key:
@@ -215,20 +217,16 @@ class Grid:
         return found
 
     @cached_property
-    def _pooled(self) -> dict[str, ColumnRow]:
+    def _pooled(self) -> dict[str, list[Any]]:
+        """The columns of the pooled rows."""
         pooled = pooled_frame(self._values, list(self._positions.values()))
-        columns = {str(name): pooled[name].tolist() for name in pooled.columns}
-        return {cell_id: ColumnRow(columns, n) for n, cell_id in enumerate(self._positions)}
+        return {str(name): pooled[name].tolist() for name in pooled.columns}
 
     @cached_property
-    def _rows(self) -> dict[Key, ColumnRow]:
-        """The pooled row of every recorded cell."""
-        return {key: self._pooled[cell_id] for key, cell_id in self.ids.items()}
-
-    @cached_property
-    def _outcome_of(self) -> dict[Key, str]:
-        """The outcome of every recorded cell, over all its rounds."""
-        return {key: str(row["outcome"]) for key, row in self._rows.items()}
+    def _row_of(self) -> dict[Key, int]:
+        """Where `_pooled` has each recorded cell."""
+        places = {cell_id: place for place, cell_id in enumerate(self._positions)}
+        return {key: places[cell_id] for key, cell_id in self.ids.items()}
 
     def rounds_of(self, cell_id: str) -> list[Row]:
         """The row of each round of a cell."""
@@ -295,32 +293,37 @@ class Grid:
 
     def cell(self, key: Key) -> Row | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
-        return self._rows.get(key)
+        place = self._row_of.get(key)
+        return None if place is None else ColumnRow(self._pooled, place)
 
     def missing(self, key: Key) -> str | None:
         """Why a cell has no numbers (its outcome, mostly); None if the cell is ok."""
-        outcome = self._outcome_of.get(key)
-        if outcome is None:
+        place = self._row_of.get(key)
+        if place is None:
             return NOT_RUN if key in self.keys else NO_CELL
-        return None if outcome == "ok" else outcome
+        outcome = self._pooled["outcome"][place]
+        return None if outcome == "ok" else str(outcome)
 
     def value(self, key: Key, column: str) -> Value:
         """A number of a cell, or why it is missing."""
         if reason := self.missing(key):
             return reason
-        number = self.known(key, column)
-        if isinstance(number, str) or not self._is_timed(column):
+        place = self._row_of[key]
+        number: Value | None = self._pooled[column][place]
+        if number is None or number is pd.NA or number != number:  # NaN
+            return NOT_MEASURED
+        if isinstance(number, str) or column not in self._timed:
             return number
-        return Marked(number) if (self.cell(key) or {})["warnings"] else number
+        return Marked(number) if self._pooled["warnings"][place] else number
 
-    def _is_timed(self, column: str) -> bool:
-        metric = self._values.metrics.get(column) or metric_named(column)
-        return metric.timed
+    @cached_property
+    def _timed(self) -> set[str]:
+        return {name for name, metric in self._values.metrics.items() if metric.timed}
 
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
-        row = self._rows.get(key)
-        number: Value | None = None if row is None else row[column]
+        place = self._row_of.get(key)
+        number: Value | None = None if place is None else self._pooled[column][place]
         if number is None or number is pd.NA or number != number:  # NaN
             return self.missing(key) or NOT_MEASURED
         return number
@@ -333,11 +336,14 @@ class Grid:
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
         """
+        place = _Costs._fields.index(cost)
+        known = self._compared.get((key, baseline, place))
+        if known is not None:
+            return known
         for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
         measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
-        place = _Costs._fields.index(cost)
         pairs = [
             (own, other)
             for number, own in measured.items()
@@ -352,7 +358,9 @@ class Grid:
             squares = [a.error**2 + b.error**2 for a, b in pairs]
             within = math.sqrt(sum(squares) / len(squares))
         machines = tuple([own.machine for own, _ in pairs])
-        return Comparison(ratios, within, family=key.framework, machines=machines)
+        found = Comparison(ratios, within, family=key.framework, machines=machines)
+        self._compared[key, baseline, place] = found
+        return found
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
@@ -362,6 +370,11 @@ class Grid:
         """
         found = self.compare(key, baseline, baseline_name, name)
         return found if isinstance(found, str) else math.exp(np.mean(found.independent))
+
+    @cached_property
+    def _compared(self) -> dict[tuple[Key, Key, int], Comparison]:
+        """What `compare` has found: several tables ask for the same."""
+        return {}
 
     def twins(self) -> list[Key]:
         """The A/A twins of the run."""
