@@ -117,10 +117,10 @@ def crossing(
     found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
     near = _around_last_change(means, errors, noise, rises)
-    draws = means[near] + errors[near] * noise.draws[:, near]
-    changes = _last_change(x[near], draws, rises)
-    low = high = changes[0]
-    if (changes != low).any():
+    low = high = found
+    if errors[near].any() and near.stop - near.start > 1:
+        draws = means[near] + errors[near] * noise.draws[:, near]
+        changes = _last_change(x[near], draws, rises)
         # This method does not interpolate between infinities.
         low, high = np.quantile(changes, [tail, 1 - tail], method="inverted_cdf")
     length = math.exp(found) if math.isfinite(found) else math.nan

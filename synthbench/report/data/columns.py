@@ -161,18 +161,17 @@ class PackedRecord:
     @property
     def built_form(self) -> str | None:
         """As of a `Record`."""
-        return self.of.metric("built_form")[self.place]
+        return self.of.built_forms[self.place]
 
     @property
     def warnings(self) -> list[str]:
         """As of a `Record`."""
-        found = self.of.column(WARNINGS)[self.place]
-        return [] if found is None else json.loads(found)
+        return list(self.of.warnings[self.place])
 
     @property
     def missing(self) -> dict[str, str]:
         """As of a `Record`."""
-        return self.of.metric("missing")[self.place] or {}
+        return self.of.missing[self.place] or {}
 
     @property
     def measurements(self) -> Measurements:
@@ -207,6 +206,23 @@ class PackedColumns:
         if known is not None:
             return known
         return self.column(PREFIX + name, partial(unpacked_value, self.metrics[name]))
+
+    @cached_property
+    def built_forms(self) -> list[str | None]:
+        """The form of the mixer in all rows."""
+        return self.metric("built_form")
+
+    @cached_property
+    def missing(self) -> list[dict[str, str] | None]:
+        """The missing counters in all rows."""
+        return self.metric("missing")
+
+    @cached_property
+    def warnings(self) -> list[list[str]]:
+        """The warnings in all rows."""
+        found = self.column(WARNINGS)
+        decoded = {text: [] if text is None else json.loads(text) for text in set(found)}
+        return [decoded[text] for text in found]
 
     def others(self) -> list[dict[str, float | None] | None]:
         """The values of tasks that were not declared when the file was written."""

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from synthbench.metrics import Metric, pool_values, task_values, value_of
+from synthbench.metrics import Metric, Pool, pool_values, task_values, value_of
 from synthbench.record import Record, latest
 from synthbench.report.data.metrics import RECORD_FIELDS, metric_named, recorded_metrics
 from synthbench.suites.cell import FLAT_FIELDS
@@ -135,12 +135,26 @@ def pool_columns(values: Values, cells: Sequence[Sequence[int]]) -> dict[str, li
             pooled[name] = (
                 [column[first] for first in firsts]
                 if metric.pool == "first"
-                else [pool_values(metric.pool, [column[n] for n in cell], None) for cell in cells]
+                else _pooled(metric.pool, column, cells)
             )
     for name, metric in values.metrics.items():
         if metric.of_row is not None:
             pooled[name] = [metric.of_row(ColumnRow(pooled, n)) for n in range(len(cells))]
     return pooled
+
+
+def _pooled(how: Pool, column: Sequence[Any], cells: Sequence[Sequence[int]]) -> list[Any]:
+    """`pool_values` of each cell; rounds that are alike, as most texts are, are pooled once."""
+    missing = column.count(None)
+    if missing == len(column):
+        return [pool_values(how, [], None)] * len(cells)
+    rounds = [tuple([column[n] for n in cell]) for cell in cells]
+    if how == "join":
+        known = {one: pool_values(how, list(one), None) for one in dict.fromkeys(rounds)}
+        return [known[one] for one in rounds]
+    if not missing and how in ("max", "min"):
+        return list(map(max if how == "max" else min, rounds))
+    return [pool_values(how, list(one), None) for one in rounds]
 
 
 def pooled_frame(values: Values, cells: Sequence[Sequence[int]]) -> pd.DataFrame:

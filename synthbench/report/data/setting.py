@@ -25,7 +25,7 @@ def differing_fields(cells: Iterable[Cell]) -> list[str]:
     """
     fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
     contents = [(cell, cell.flat()) for cell in cells]
-    several = [name for name in fields if len({hashable(c[name]) for _, c in contents}) > 1]
+    several = [name for name in fields if len(_distinct([c[name] for _, c in contents])) > 1]
     values: dict[tuple[Any, ...], set[Any]] = {}
     for cell, content in contents:
         for name in several:
@@ -38,6 +38,13 @@ def differing_fields(cells: Iterable[Cell]) -> list[str]:
             values.setdefault(group, set()).add(hashable(content[name]))
     differing = {name for (name, *_), found in values.items() if len(found) > 1}
     return [name for name in fields if name in differing]
+
+
+def _distinct(values: Sequence[Any]) -> set[Any]:
+    try:
+        return set(values)
+    except TypeError:
+        return set(map(hashable, values))
 
 
 def setting_of(cell: Cell, fields: Sequence[str], others: Mapping[str, str] = {}) -> str:
