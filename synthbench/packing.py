@@ -22,6 +22,7 @@ from synthbench.packed import (
 from synthbench.record import Record
 from synthbench.run_files import BEING_WRITTEN, explained, locked
 from synthbench.store import (
+    RECORDS,
     find_repeated,
     names_of_records,
     parse_record,
@@ -141,7 +142,10 @@ def _write(
     for name in names:
         known: dict[tuple[str, int, int], int] = {}
         for lines in _batches(line.content for line in raw_lines(run_dir, name, source)):
-            found = [parse_record(line, run_dir / name) if line.strip() else None for line in lines]
+            found = [
+                parse_record(line, run_dir / name) if _is_complete(line, name) else None
+                for line in lines
+            ]
             for number, record in enumerate(found, done + 1):
                 if record is not None:
                     find_repeated(known, record, number, run_dir / name)
@@ -155,6 +159,11 @@ def _write(
             done += len(lines)
             observe(done)
     return Packed(records, damaged, before, 0), writer.close()
+
+
+def _is_complete(line: bytes, name: str) -> bool:
+    """Whether a line may be a record: of a shard, not one that its job was writing when it died."""
+    return bool(line.strip()) and (name == RECORDS or line.endswith(b"\n"))
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

@@ -144,9 +144,9 @@ def moments_of(samples: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
         by_size.setdefault(len(values), []).append(place)
     found = [(math.nan, math.nan)] * len(samples)
     for size, places in by_size.items():
-        values = np.array([samples[place] for place in places])
-        means = values.mean(axis=1).tolist()
-        spreads = values.var(axis=1, ddof=1).tolist() if size > 1 else [math.nan] * len(places)
+        rows = np.array([samples[place] for place in places])
+        means = rows.mean(axis=1).tolist()
+        spreads = rows.var(axis=1, ddof=1).tolist() if size > 1 else [math.nan] * len(places)
         for place, *moments in zip(places, means, spreads, strict=True):
             found[place] = moments[0], moments[1]
     return found

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -276,8 +277,7 @@ class Grid:
     def costs(self, key: Key, cost: Cost) -> list[float]:
         """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
-        place = _Costs._fields.index(cost)
-        return [value for one in rounds.values() if (value := one[place]) > 0]
+        return [value for value in map(attrgetter(cost), rounds.values()) if value > 0]
 
     def sample(self, key: Key, cost: Cost = "seconds") -> Sample | str:
         """The costs of a cell in this run, to compare with another run; or why it has none."""
@@ -309,7 +309,7 @@ class Grid:
         if reason := self.missing(key):
             return reason
         place = self._row_of[key]
-        number: Value | None = self._pooled[column][place]
+        number: Any = self._pooled[column][place]
         if number is None or number is pd.NA or number != number:  # NaN
             return NOT_MEASURED
         if isinstance(number, str) or column not in self._timed:
@@ -323,7 +323,7 @@ class Grid:
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
         place = self._row_of.get(key)
-        number: Value | None = None if place is None else self._pooled[column][place]
+        number: Any = None if place is None else self._pooled[column][place]
         if number is None or number is pd.NA or number != number:  # NaN
             return self.missing(key) or NOT_MEASURED
         return number
@@ -336,30 +336,30 @@ class Grid:
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
         """
-        place = _Costs._fields.index(cost)
-        known = self._compared.get((key, baseline, place))
+        known = self._compared.get((key, baseline, cost))
         if known is not None:
             return known
         for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
         measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        of = attrgetter(cost)
         pairs = [
             (own, other)
             for number, own in measured.items()
             if (other := base.get(number)) is not None
-            if own[place] > 0 and other[place] > 0 and own.machine == other.machine
+            if of(own) > 0 and of(other) > 0 and own.machine == other.machine
         ]
         if not pairs:
             return "no shared round"
-        ratios = tuple([math.log(b[place] / a[place]) for a, b in pairs])
+        ratios = tuple([math.log(of(b) / of(a)) for a, b in pairs])
         within = 0.0
         if cost == "seconds":
             squares = [a.error**2 + b.error**2 for a, b in pairs]
             within = math.sqrt(sum(squares) / len(squares))
         machines = tuple([own.machine for own, _ in pairs])
         found = Comparison(ratios, within, family=key.framework, machines=machines)
-        self._compared[key, baseline, place] = found
+        self._compared[key, baseline, cost] = found
         return found
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
@@ -372,7 +372,7 @@ class Grid:
         return found if isinstance(found, str) else math.exp(np.mean(found.independent))
 
     @cached_property
-    def _compared(self) -> dict[tuple[Key, Key, int], Comparison]:
+    def _compared(self) -> dict[tuple[Key, Key, Cost], Comparison]:
         """What `compare` has found: several tables ask for the same."""
         return {}
 
