@@ -29,6 +29,7 @@ from synthbench.store import (
     raw_lines,
     read_info,
     require_no_jobs,
+    without_garbage_collection,
 )
 
 
@@ -142,14 +143,16 @@ def _write(
     for name in names:
         known: dict[tuple[str, int, int], int] = {}
         for lines in _batches(line.content for line in raw_lines(run_dir, name, source)):
-            found = [
-                parse_record(line, run_dir / name) if _is_complete(line, name) else None
-                for line in lines
-            ]
-            for number, record in enumerate(found, done + 1):
-                if record is not None:
-                    find_repeated(known, record, number, run_dir / name)
-            writer.write(name, lines, columns.of(found))
+            with without_garbage_collection():
+                found = [
+                    parse_record(line, run_dir / name) if _is_complete(line, name) else None
+                    for line in lines
+                ]
+                for number, record in enumerate(found, done + 1):
+                    if record is not None:
+                        find_repeated(known, record, number, run_dir / name)
+                made = columns.of(found)
+            writer.write(name, lines, made)
             records += sum(record is not None for record in found)
             damaged += sum(
                 bool(line.strip()) and record is None

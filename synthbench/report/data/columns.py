@@ -77,14 +77,17 @@ class MetricColumns:
             None if r is None or not r.warnings else json.dumps(r.warnings) for r in records
         ]
         found[OTHERS] = [None if r is None else self._others(r) for r in records]
-        for name in self.metrics:
-            found[PREFIX + name] = [None] * len(records)
+        columns = [(name, one, [None] * len(records)) for name, one in self.metrics.items()]
         for number, record in enumerate(records):
-            if record is not None:  # all of one record in turn: its interval is made once
-                for name, metric in self.metrics.items():
+            if record is None:
+                continue
+            own = task_values(record)
+            for name, metric, column in columns:  # of one record in turn: its interval is made once
+                if metric.of is not None or name in own:
                     value = value_of(name, metric, record)
-                    found[PREFIX + name][number] = packed_value(metric, value)
-        return found
+                    if value is not None:
+                        column[number] = packed_value(metric, value)
+        return found | {PREFIX + name: column for name, _, column in columns}
 
     def _others(self, record: Record) -> str | None:
         others = {k: v for k, v in task_values(record).items() if k not in self.metrics}
@@ -100,6 +103,11 @@ def packed_value(metric: Metric, value: Any) -> Any:
     """A value of a metric as its column has it; mappings and unusual values as JSON."""
     if value is None or metric.type in ("count", "number", "flag"):
         return value
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+@lru_cache(maxsize=1024)  # few distinct ones
+def _text(value: str) -> str:
     return json.dumps(value)
 
 
