@@ -56,9 +56,7 @@ def read_recorded(run_dir: Path) -> list[Recorded]:
     return list(latest.values())
 
 
-def _from_columns(
-    run_dir: Path, packed: PackedFile
-) -> dict[tuple[str, int, int], Recorded] | None:
+def _from_columns(run_dir: Path, packed: PackedFile) -> dict[tuple[str, int, int], Recorded] | None:
     """By key; None where some records are not in the columns."""
     if not packed.columns.issuperset(FIELDS):
         return None

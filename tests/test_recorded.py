@@ -45,9 +45,7 @@ def fail(*_: Any) -> None:
     raise AssertionError("every record was parsed")
 
 
-def test_a_packed_run_has_recorded_the_same(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_packed_run_has_recorded_the_same(run_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = expected(run_dir)
     assert read_recorded(run_dir) == before
     assert [one.attempt for one in before] == [1, 0, 0, 0] and before[0].wall_seconds == 9.0

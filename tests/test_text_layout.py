@@ -25,7 +25,9 @@ COLUMNS = (
     Column("a_b & c", "peak_bytes", "torch"),
     Column("verdict"),
 )
-WORDS = st.sampled_from(["oom", "not measured", "a_b|c", " x ", "12*", "=1+1", "-3", "ä\x1b[1m", ""])
+WORDS = st.sampled_from(
+    ["oom", "not measured", "a_b|c", " x ", "12*", "=1+1", "-3", "ä\x1b[1m", ""]
+)
 TEXTS = WORDS | st.text(max_size=8)
 NUMBERS = st.floats(allow_nan=True, allow_infinity=True) | st.integers(0, 10**9)
 VALUES = NUMBERS | st.floats(1e-7, 1e13).map(Marked) | TEXTS
@@ -37,7 +39,9 @@ def tables(draw: st.DrawFn) -> Table:
     return Table("some", "A title", "A note.", ("first", "second"), COLUMNS, draw(st.lists(rows)))
 
 
-def aligned_by_tabulate(table: Table, headings: list[str], rows: list[list[str]], form: object) -> str:
+def aligned_by_tabulate(
+    table: Table, headings: list[str], rows: list[list[str]], form: object
+) -> str:
     alignment = ["left" if column.metric is None else "right" for column in table.columns]
     made: str = tabulate(rows, headings, form, colalign=alignment, disable_numparse=True)  # type: ignore[arg-type]
     return made

@@ -18,7 +18,6 @@ from synthbench.analysis.two_runs import Sample
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
-from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.setting import differing_fields, hashable, setting_of
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import COMPARED, Cell
