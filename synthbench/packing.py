@@ -22,12 +22,14 @@ from synthbench.packed import (
 from synthbench.record import Record
 from synthbench.run_files import BEING_WRITTEN, explained, locked
 from synthbench.store import (
+    RECORDS,
     find_repeated,
     names_of_records,
     parse_record,
     raw_lines,
     read_info,
     require_no_jobs,
+    without_garbage_collection,
 )
 
 
@@ -141,11 +143,16 @@ def _write(
     for name in names:
         known: dict[tuple[str, int, int], int] = {}
         for lines in _batches(line.content for line in raw_lines(run_dir, name, source)):
-            found = [parse_record(line, run_dir / name) if line.strip() else None for line in lines]
-            for number, record in enumerate(found, done + 1):
-                if record is not None:
-                    find_repeated(known, record, number, run_dir / name)
-            writer.write(name, lines, columns.of(found))
+            with without_garbage_collection():
+                found = [
+                    parse_record(line, run_dir / name) if _is_complete(line, name) else None
+                    for line in lines
+                ]
+                for number, record in enumerate(found, done + 1):
+                    if record is not None:
+                        find_repeated(known, record, number, run_dir / name)
+                made = columns.of(found)
+            writer.write(name, lines, made)
             records += sum(record is not None for record in found)
             damaged += sum(
                 bool(line.strip()) and record is None
@@ -155,6 +162,11 @@ def _write(
             done += len(lines)
             observe(done)
     return Packed(records, damaged, before, 0), writer.close()
+
+
+def _is_complete(line: bytes, name: str) -> bool:
+    """Whether a line may be a record: of a shard, not one that its job was writing when it died."""
+    return bool(line.strip()) and (name == RECORDS or line.endswith(b"\n"))
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[list[bytes]]:

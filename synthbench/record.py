@@ -264,14 +264,20 @@ class Record(BaseModel):
         return self.measurements.warnings
 
 
-def latest(records: Iterable[Record]) -> list[Record]:
+class Latest(tuple[Record, ...]):
+    """Records that `latest` gave: it gives them again as they are."""
+
+
+def latest(records: Iterable[Record]) -> Latest:
     """The records that count: of each cell and round the last attempt, in order of appearance."""
+    if isinstance(records, Latest):
+        return records
     found: dict[tuple[str, int], Record] = {}
     for record in records:
         known = found.get((record.id, record.round))
         if known is None or record.attempt >= known.attempt:
             found[record.id, record.round] = record
-    return list(found.values())
+    return Latest(found.values())
 
 
 def flattened(content: dict[str, Any], above: str = "") -> dict[str, Any]:

@@ -65,7 +65,7 @@ def job(run_dir: Path, order: Order) -> subprocess.Popen[bytes]:
 
 
 def records(run_dir: Path) -> list[Record]:
-    return latest(read_run(run_dir).records)
+    return list(latest(read_run(run_dir).records))
 
 
 def require_complete(run_dir: Path, order: Order) -> None:

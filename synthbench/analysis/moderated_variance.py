@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -67,6 +68,7 @@ def trigamma_inverse(value: float) -> float:
     return x
 
 
+@lru_cache(maxsize=4096)  # most comparisons of a run have the same ones
 def t_quantile(degrees: float, probability: float) -> float:
     """A quantile of Student's t; of the normal distribution for infinite degrees of freedom."""
     if math.isinf(degrees):

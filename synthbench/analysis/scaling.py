@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,15 +63,22 @@ def exponent(points: Sequence[tuple[int, float]], confidence: float = CONFIDENCE
         raise ValueError(
             f"{distinct} lengths are too few for an exponent; use at least {FEWEST_LENGTHS}"
         )
-    x = np.log([length for length, _ in points])
+    x, square = _centred_logs(tuple([length for length, _ in points]))
     y = np.log([cost for _, cost in points])
-    x = x - x.mean()
-    slope = float(x @ y / (x @ x))
+    slope = float(x @ y / square)
     residuals = y - y.mean() - slope * x
     degrees = len(points) - 2
-    error = math.sqrt(float(residuals @ residuals) / degrees / float(x @ x))
+    error = math.sqrt(float(residuals @ residuals) / degrees / float(square))
     half = t_quantile(degrees, (1 + confidence) / 2) * error
     return Exponent(slope, slope - half, slope + half)
+
+
+@lru_cache(maxsize=64)
+def _centred_logs(lengths: tuple[int, ...]) -> tuple[NDArray[np.float64], np.float64]:
+    """The logarithms minus their mean, and the sum of their squares."""
+    x = np.log(lengths)
+    x = x - x.mean()
+    return x, x @ x
 
 
 def crossing(
@@ -99,7 +106,7 @@ def crossing(
     errors = np.array([estimates[i].error for i in order])
     # Beyond 1e6 degrees of freedom Student's t is the normal distribution.
     degrees = np.array([min(estimates[i].degrees, 1e6) for i in order])
-    draws = means + errors * _noise(tuple(degrees.tolist()), seed)
+    noise = _noise(tuple(degrees.tolist()), seed)
     kind: Kind
     if means[-1] > 0:
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
@@ -109,19 +116,45 @@ def crossing(
         rises = kind != "falls behind"
     found = float(_last_change(x, means[None, :], rises)[0])
     tail = (1 - confidence) / 2
-    changes = _last_change(x, draws, rises)
-    low = high = changes[0]
-    if (changes != low).any():
+    near = _around_last_change(means, errors, noise, rises)
+    low = high = found
+    if errors[near].any() and near.stop - near.start > 1:
+        draws = means[near] + errors[near] * noise.draws[:, near]
+        changes = _last_change(x[near], draws, rises)
         # This method does not interpolate between infinities.
         low, high = np.quantile(changes, [tail, 1 - tail], method="inverted_cdf")
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
 
 
+class _Noise(NamedTuple):
+    """DRAWS rows of one draw per t distribution, and the least and the greatest of each."""
+
+    draws: NDArray[np.float64]
+    ends: NDArray[np.float64]
+
+
 @lru_cache(maxsize=64)
-def _noise(degrees: tuple[float, ...], seed: int) -> NDArray[np.float64]:
-    """DRAWS rows of one draw per t distribution; most series of a run have the same ones."""
-    return np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(degrees)))
+def _noise(degrees: tuple[float, ...], seed: int) -> _Noise:
+    """The noise of a series; most series of a run have the same."""
+    draws = np.random.default_rng(seed).standard_t(degrees, (DRAWS, len(degrees)))
+    return _Noise(draws, np.stack([draws.min(axis=0), draws.max(axis=0)]))
+
+
+def _around_last_change(
+    means: NDArray[np.float64], errors: NDArray[np.float64], noise: _Noise, rises: bool
+) -> slice:
+    """The lengths on which the last change of a draw depends; mostly two or one of them.
+
+    What is before a length that is not as wanted in any draw does not matter, and neither does what
+    is after the first of the lengths from which on all are as wanted in every draw.
+    """
+    ends = (means + errors * noise.ends > 0) == rises
+    never, surely = ~ends.any(axis=0), ends.all(axis=0)
+    first = int(np.flatnonzero(never)[-1]) if never.any() else 0
+    doubtful = np.flatnonzero(~surely)
+    last = min(int(doubtful[-1]) + 1, len(means) - 1) if len(doubtful) else 0
+    return slice(first, last + 1)
 
 
 def _last_change(

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from synthbench.record import Record, latest
+from synthbench.recorded import Recorded, read_recorded
 from synthbench.run.orders import ordered_shards, read_order
-from synthbench.store import read_run
 
 
 class ShardStatus(NamedTuple):
@@ -22,7 +21,7 @@ class ShardStatus(NamedTuple):
 
 def status_of(run_dir: Path) -> list[ShardStatus]:
     """Every shard for which there is an order; raises ResultsError where one cannot be read."""
-    records = latest(read_run(run_dir).records)
+    records = read_recorded(run_dir)
     mean = _mean_seconds(records)
     by_place = {(record.id, record.round): record for record in records}
     found = []
@@ -36,7 +35,7 @@ def status_of(run_dir: Path) -> list[ShardStatus]:
     return found
 
 
-def _mean_seconds(records: Sequence[Record]) -> float | None:
+def _mean_seconds(records: Sequence[Recorded]) -> float | None:
     if not records:
         return None
     return sum(record.wall_seconds for record in records) / len(records)

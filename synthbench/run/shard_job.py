@@ -138,7 +138,7 @@ def records_of(run_dir: Path, order: Order) -> list[Record]:
     """The last records of each cell and round of a shard, whoever measured them."""
     own = {cell.id for cell in order.plan.cells}
     found = read_run(run_dir, order.shard.name).records
-    return latest(r for r in found if r.id in own and order.shard.has_round(r.round))
+    return list(latest(r for r in found if r.id in own and order.shard.has_round(r.round)))
 
 
 def work_left(

@@ -78,10 +78,12 @@ class Cell(BaseModel):
 
     @cached_property
     def _flat(self) -> dict[str, Any]:
-        content = {name: getattr(self, name) for name in type(self).model_fields}
-        spec = {name: getattr(self.model, name) for name in ModelSpec.model_fields}
+        content = {name: getattr(self, name) for name in _FIELDS}
+        spec = {name: getattr(self.model, name) for name in _SPEC_FIELDS}
         return content | {"model": spec.pop("kind")} | spec
 
+
+_FIELDS, _SPEC_FIELDS = tuple(Cell.model_fields), tuple(ModelSpec.model_fields)
 
 # The fields of the model as `Cell.flat` names them, and every name in it.
 MODEL_FIELDS = ("model", *(name for name in ModelSpec.model_fields if name != "kind"))

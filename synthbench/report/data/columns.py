@@ -77,14 +77,17 @@ class MetricColumns:
             None if r is None or not r.warnings else json.dumps(r.warnings) for r in records
         ]
         found[OTHERS] = [None if r is None else self._others(r) for r in records]
-        for name in self.metrics:
-            found[PREFIX + name] = [None] * len(records)
+        columns = [(name, one, [None] * len(records)) for name, one in self.metrics.items()]
         for number, record in enumerate(records):
-            if record is not None:  # all of one record in turn: its interval is made once
-                for name, metric in self.metrics.items():
+            if record is None:
+                continue
+            own = task_values(record)
+            for name, metric, column in columns:  # of one record in turn: its interval is made once
+                if metric.of is not None or name in own:
                     value = value_of(name, metric, record)
-                    found[PREFIX + name][number] = packed_value(metric, value)
-        return found
+                    if value is not None:
+                        column[number] = packed_value(metric, value)
+        return found | {PREFIX + name: column for name, _, column in columns}
 
     def _others(self, record: Record) -> str | None:
         others = {k: v for k, v in task_values(record).items() if k not in self.metrics}
@@ -100,6 +103,11 @@ def packed_value(metric: Metric, value: Any) -> Any:
     """A value of a metric as its column has it; mappings and unusual values as JSON."""
     if value is None or metric.type in ("count", "number", "flag"):
         return value
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+@lru_cache(maxsize=1024)  # few distinct ones
+def _text(value: str) -> str:
     return json.dumps(value)
 
 
@@ -161,18 +169,17 @@ class PackedRecord:
     @property
     def built_form(self) -> str | None:
         """As of a `Record`."""
-        return self.of.metric("built_form")[self.place]
+        return self.of.built_forms[self.place]
 
     @property
     def warnings(self) -> list[str]:
         """As of a `Record`."""
-        found = self.of.column(WARNINGS)[self.place]
-        return [] if found is None else json.loads(found)
+        return list(self.of.warnings[self.place])
 
     @property
     def missing(self) -> dict[str, str]:
         """As of a `Record`."""
-        return self.of.metric("missing")[self.place] or {}
+        return self.of.missing[self.place] or {}
 
     @property
     def measurements(self) -> Measurements:
@@ -195,20 +202,35 @@ class PackedColumns:
         found: list[Any] = []
         keep = name == "wall_seconds"
         for chunk in self.packed.read([name]).column(0).chunks:
-            if hasattr(chunk, "dictionary"):
-                keep = True
-                texts = [*map(decode, chunk.dictionary.to_pylist()), None]  # -1: the last
-                found += [texts[n] for n in chunk.indices.fill_null(-1).to_numpy().tolist()]
-            else:
-                found += map(decode, chunk.to_pylist())
+            keep = keep or hasattr(chunk, "dictionary")
+            found += _decoded(chunk, decode)
         if keep:
             self._kept[name] = found
         return found
 
     def metric(self, name: str) -> list[Any]:
         """The values of a metric in all rows."""
-        metric = self.metrics[name]
-        return self.column(PREFIX + name, partial(unpacked_value, metric))
+        known = self._kept.get(PREFIX + name)
+        if known is not None:
+            return known
+        return self.column(PREFIX + name, partial(unpacked_value, self.metrics[name]))
+
+    @cached_property
+    def built_forms(self) -> list[str | None]:
+        """The form of the mixer in all rows."""
+        return self.metric("built_form")
+
+    @cached_property
+    def missing(self) -> list[dict[str, str] | None]:
+        """The missing counters in all rows."""
+        return self.metric("missing")
+
+    @cached_property
+    def warnings(self) -> list[list[str]]:
+        """The warnings in all rows."""
+        found = self.column(WARNINGS)
+        decoded = {text: [] if text is None else json.loads(text) for text in set(found)}
+        return [decoded[text] for text in found]
 
     def others(self) -> list[dict[str, float | None] | None]:
         """The values of tasks that were not declared when the file was written."""
@@ -232,22 +254,49 @@ class PackedColumns:
             table = self.packed.read([*names, CELL], group)
             if table.column("id").null_count:
                 return None
-            columns = [table.column(name).to_pylist() for name in names]
+            columns = [
+                [value for chunk in table.column(name).chunks for value in _decoded(chunk)]
+                for name in names
+            ]
             texts = table.column(CELL)
-            for number, (cell_id, *others, outcome, machine, trains) in enumerate(
-                zip(*columns, strict=True)
-            ):
+            for number, fields in enumerate(zip(*columns, strict=True)):
+                cell_id, round_number, attempt, outcome, machine, trains = fields
                 cell = cells.get(cell_id)
                 if cell is None:
                     cell = Cell.model_validate_json(texts[number].as_py())
                     cells[cell_id] = cell
                     shared[cell_id] = cell_id
-                texts_of = (shared.setdefault(t, t) for t in (outcome, machine))
-                fields = (shared[cell_id], *others, *texts_of, trains)
+                fields = (
+                    shared[cell_id],
+                    round_number,
+                    attempt,
+                    shared.setdefault(outcome, outcome),
+                    shared.setdefault(machine, machine),
+                    trains,
+                )
                 record = PackedRecord(self, place, fields, cell)
                 found[record.key] = record
                 place += 1
         return list(found.values())
+
+
+def _decoded(chunk: Any, decode: Callable[[Any], Any] = lambda value: value) -> list[Any]:
+    """The values of an array of pyarrow; equal texts of a dictionary are one object."""
+    if not hasattr(chunk, "dictionary"):
+        return _values(chunk)
+    texts = [*map(decode, chunk.dictionary.to_pylist()), None]  # -1: the last
+    return [texts[number] for number in _values(chunk.indices.fill_null(-1))]
+
+
+def _values(chunk: Any) -> list[Any]:
+    """The values of an array of pyarrow; through NumPy where that has them exactly, for speed."""
+    import pyarrow as pa
+
+    if chunk.null_count == len(chunk):
+        return [None] * len(chunk)
+    if chunk.null_count or not pa.types.is_primitive(chunk.type):
+        return list(chunk.to_pylist())
+    return list(chunk.to_numpy(zero_copy_only=False).tolist())
 
 
 @dataclass(frozen=True)
@@ -260,13 +309,13 @@ class PackedValues:
     @cached_property
     def metrics(self) -> Mapping[str, Metric]:
         others = self.of.others()
-        names = {name for record in self.records for name in others[record.place] or ()}
+        distinct = {id(one): one for one in self._chosen(others)}
+        names = {name for one in distinct.values() for name in one or ()}
         return with_others(names)
 
     def column(self, name: str) -> list[Any]:
         if name in self.of.metrics:
-            values = self.of.metric(name)
-            return [values[record.place] for record in self.records]
+            return self._chosen(self.of.metric(name))
         if name in RECORD_FIELDS:
             return [getattr(record, name) for record in self.records]
         if name in FLAT_FIELDS:
@@ -277,16 +326,29 @@ class PackedValues:
         others = self.of.others()
         return [(others[record.place] or {}).get(name) for record in self.records]
 
-    def fields(self, position: int) -> Row:
-        record = self.records[position]
-        return record.cell.flat() | {name: getattr(record, name) for name in RECORD_FIELDS}
+    @cached_property
+    def _places(self) -> list[int] | None:
+        """The rows of the records that count; None for all rows in their order."""
+        places = [record.place for record in self.records]
+        return None if places == list(range(self.of.packed.rows)) else places
+
+    def _chosen(self, values: list[Any]) -> list[Any]:
+        """Of the values of all rows, those of the records that count."""
+        return values if self._places is None else [values[place] for place in self._places]
+
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        records = [self.records[n] for n in positions]
+        contents = [record.cell.flat() for record in records]
+        return {
+            **{name: [content[name] for content in contents] for name in FLAT_FIELDS},
+            **{name: [getattr(record, name) for record in records] for name in RECORD_FIELDS},
+        }
 
     def row(self, position: int) -> Row:
         names = {name: None for name, one in self.metrics.items() if one.of_row is None}
-        fields = self.fields(position)
         measured = ColumnRow(
             {
-                **{name: [v] for name, v in fields.items()},
+                **self.fields([position]),
                 **{name: [self._columns[name][position]] for name in names},
             },
             0,

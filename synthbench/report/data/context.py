@@ -137,7 +137,7 @@ def _model(cells: list[Cell], built: str) -> str:
 
 def _setting(grid: Grid) -> list[str]:
     """A warning if rows differ in other fields too, so that nobody compares across settings."""
-    trained = {record.id for record in training_records(grid.records)}
+    trained = {record.id for record in training_records(grid.latest)}
     others = [record.cell for record in grid.records if record.id not in trained]
     fields = [
         name

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import pandas as pd
 
-from synthbench.metrics import Metric, pool_values, task_values, value_of
+from synthbench.metrics import Metric, Pool, pool_values, task_values, value_of
 from synthbench.record import Record, latest
 from synthbench.report.data.metrics import RECORD_FIELDS, metric_named, recorded_metrics
 from synthbench.suites.cell import FLAT_FIELDS
@@ -93,8 +93,8 @@ class Values(Protocol):
     def column(self, name: str) -> Sequence[Any]:
         """A metric, or a field of records, at each position; None where it is missing."""
 
-    def fields(self, position: int) -> Row:
-        """What is not a metric: fields of the cell and of the record."""
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        """What is not a metric, at these positions: fields of the cell and of the record."""
 
     def row(self, position: int) -> Row:
         """Everything at a position, as in `record_row`."""
@@ -110,8 +110,9 @@ class RowValues:
     def column(self, name: str) -> list[Any]:
         return [row[name] for row in self.rows]
 
-    def fields(self, position: int) -> Row:
-        return {n: value for n, value in self.rows[position].items() if n not in self.metrics}
+    def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
+        names = [name for name in (self.rows[0] if self.rows else ()) if name not in self.metrics]
+        return {name: [self.rows[n][name] for n in positions] for name in names}
 
     def row(self, position: int) -> Row:
         return self.rows[position]
@@ -123,24 +124,37 @@ def pool_columns(values: Values, cells: Sequence[Sequence[int]]) -> dict[str, li
     One column is looked at after the other, so that a large run is never in memory as a whole.
     """
     outcomes = values.column("outcome")
-    worst = [min((outcomes[n] for n in cell), key=OUTCOMES.index) for cell in cells]
-    firsts = [
-        next(n for n in cell if outcomes[n] == outcome)
-        for cell, outcome in zip(cells, worst, strict=True)
-    ]
-    fields = [values.fields(n) for n in firsts]
-    pooled = {name: [one[name] for one in fields] for name in fields[0]} if fields else {}
+    firsts = [cell[0] for cell in cells]
+    if len(set(outcomes)) > 1:
+        ranks = [OUTCOMES.index(outcome) for outcome in outcomes]
+        firsts = [min(cell, key=ranks.__getitem__) for cell in cells]
+    pooled = {name: list(column) for name, column in values.fields(firsts).items()}
     for name, metric in values.metrics.items():
         if metric.of_row is None:
             column = values.column(name)
-            pooled[name] = [
-                pool_values(metric.pool, [column[n] for n in cell], column[first])
-                for cell, first in zip(cells, firsts, strict=True)
-            ]
+            pooled[name] = (
+                [column[first] for first in firsts]
+                if metric.pool == "first"
+                else _pooled(metric.pool, column, cells)
+            )
     for name, metric in values.metrics.items():
         if metric.of_row is not None:
             pooled[name] = [metric.of_row(ColumnRow(pooled, n)) for n in range(len(cells))]
     return pooled
+
+
+def _pooled(how: Pool, column: Sequence[Any], cells: Sequence[Sequence[int]]) -> list[Any]:
+    """`pool_values` of each cell; rounds that are alike, as most texts are, are pooled once."""
+    missing = column.count(None)
+    if missing == len(column):
+        return [pool_values(how, [], None)] * len(cells)
+    rounds = [tuple([column[n] for n in cell]) for cell in cells]
+    if how == "join":
+        known = {one: pool_values(how, list(one), None) for one in dict.fromkeys(rounds)}
+        return [known[one] for one in rounds]
+    if not missing and how in ("max", "min"):
+        return list(map(max if how == "max" else min, rounds))
+    return [pool_values(how, list(one), None) for one in rounds]
 
 
 def pooled_frame(values: Values, cells: Sequence[Sequence[int]]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -14,10 +15,9 @@ import pandas as pd
 
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.two_runs import Sample
-from synthbench.record import Record, latest
+from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
-from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.setting import differing_fields, hashable, setting_of
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import COMPARED, Cell
@@ -47,6 +47,13 @@ class Key(NamedTuple):
     mode: str
     seq_len: int
     replica: int = 0  # 1: the A/A twin
+
+
+class Counter(NamedTuple):
+    """A framework, and the metrics for which it had no counter: metric -> why."""
+
+    framework: str
+    missing: Mapping[str, str]
 
 
 class _Costs(NamedTuple):
@@ -79,7 +86,7 @@ class _Layout:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Grid:
     """The records of one run; variants in `variant_order` come first, others follow by name."""
 
@@ -89,14 +96,21 @@ class Grid:
     """Machine -> its kind, where several kinds measured (`kinds_of`): they are never pooled."""
 
     @cached_property
+    def latest(self) -> Latest:
+        """The records that count."""
+        return latest(self.records)
+
+    @cached_property
     def _cells(self) -> dict[str, Cell]:
         return {record.id: record.cell for record in self.records}
 
     @cached_property
     def setting_fields(self) -> list[str]:
         """Fields, other than those in `Key`, in which cells differ."""
-        several = [MACHINE] if len({*self._kind_of_shard.values()}) > 1 else []
-        several += [MACHINES] if len(self.machine_counts) > 1 else []
+        several: list[str] = []
+        if len({record.machine for record in self.latest} - {""}) > 1:
+            several += [MACHINE] if len({*self._kind_of_shard.values()}) > 1 else []
+            several += [MACHINES] if len(self.machine_counts) > 1 else []
         return differing_fields(self._cells.values()) + several
 
     def key(self, cell: Cell) -> Key:
@@ -121,11 +135,9 @@ class Grid:
     def _machines_of_shard(self) -> dict[tuple[Any, ...], set[str]]:
         """The machines that measured each shard."""
         found: dict[tuple[Any, ...], set[str]] = {}
-        shards: dict[str, tuple[Any, ...]] = {}
-        for record in latest(self.records):
-            if record.machine:
-                shard = shards.get(record.id) or shards.setdefault(record.id, _shard(record.cell))
-                found.setdefault(shard, set()).add(record.machine)
+        for cell_id, machine in {(record.id, record.machine) for record in self.latest}:
+            if machine:
+                found.setdefault(_shard(self._cells[cell_id]), set()).add(machine)
         return found
 
     @cached_property
@@ -143,7 +155,7 @@ class Grid:
 
     @cached_property
     def _machines(self) -> dict[str, str]:
-        return {record.id: record.machine for record in latest(self.records) if record.machine}
+        return {record.id: record.machine for record in self.latest if record.machine}
 
     @cached_property
     def ids(self) -> dict[Key, str]:
@@ -194,7 +206,7 @@ class Grid:
 
     @cached_property
     def _values(self) -> Values:
-        return values_of(self.records)
+        return values_of(self.latest)
 
     @cached_property
     def _positions(self) -> dict[str, list[int]]:
@@ -205,10 +217,16 @@ class Grid:
         return found
 
     @cached_property
-    def _pooled(self) -> dict[str, ColumnRow]:
+    def _pooled(self) -> dict[str, list[Any]]:
+        """The columns of the pooled rows."""
         pooled = pooled_frame(self._values, list(self._positions.values()))
-        columns = {str(name): pooled[name].tolist() for name in pooled.columns}
-        return {cell_id: ColumnRow(columns, n) for n, cell_id in enumerate(self._positions)}
+        return {str(name): pooled[name].tolist() for name in pooled.columns}
+
+    @cached_property
+    def _row_of(self) -> dict[Key, int]:
+        """Where `_pooled` has each recorded cell."""
+        places = {cell_id: place for place, cell_id in enumerate(self._positions)}
+        return {key: places[cell_id] for key, cell_id in self.ids.items()}
 
     def rounds_of(self, cell_id: str) -> list[Row]:
         """The row of each round of a cell."""
@@ -232,6 +250,16 @@ class Grid:
         """The values of a metric, or of a field of the cell, in every record."""
         return list(self._values.column(metric))
 
+    @cached_property
+    def counters(self) -> list[Counter]:
+        """What the records that are ok say of missing counters, each distinct one once."""
+        found: dict[tuple[Any, ...], Counter] = {}
+        for record in self.records:
+            if record.outcome == "ok" and (missing := record.missing):
+                framework = record.cell.framework
+                found.setdefault((framework, *missing.items()), Counter(framework, missing))
+        return list(found.values())
+
     def texts(self, metric: str) -> set[tuple[str, str]]:
         """Framework and text, of every record that has a text of this metric."""
         pairs = zip(self._values.column("framework"), self._values.column(metric), strict=True)
@@ -241,25 +269,19 @@ class Grid:
     def _by_round(self) -> dict[str, dict[int, _Costs]]:
         """Cell id -> round -> the costs of a step, and where they were measured."""
         found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        machines = {(r.id, r.round): r.machine for r in latest(self.records)}
         names = (
-            "id", "round", "framework", "median_seconds", "low_seconds", "high_seconds",
-            "peak_bytes", "relative_time", "relative_low", "relative_high",
+            "median_seconds", "low_seconds", "high_seconds",
+            "relative_time", "relative_low", "relative_high", "peak_bytes",
         )  # fmt: skip
-        for cell_id, number, framework, *numbers in zip(
-            *map(self._values.column, names), strict=True
-        ):
-            seconds, peak, relative = numbers[:3], numbers[3], numbers[4:]
-            where = machines.get((cell_id, number), "")
-            unit = self._units.get((framework, where))
-            if unit is not None and relative[0] is not None:
-                seconds = [unit * time for time in relative]
-            median, low, high, most = (
-                math.nan if c is None else float(c) for c in (*seconds, peak)
-            )
+        columns = map(self._values.column, names)
+        for record, *of_step in zip(self.latest, *columns, strict=True):
+            median, low, high, *relative, peak = (math.nan if c is None else c for c in of_step)
+            unit = self._units.get((record.cell.framework, record.machine))
+            if unit is not None and relative[0] > 0:
+                median, low, high = (unit * time for time in relative)
             error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            found[cell_id][number] = _Costs(median, error, most, where)
-        return found
+            found[record.id][record.round] = _Costs(median, error, float(peak), record.machine)
+        return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
 
     @cached_property
     def _units(self) -> dict[tuple[str, str], float]:
@@ -267,13 +289,11 @@ class Grid:
 
         Only where each timed record has them: times that are relative to it and others do not mix.
         """
-        machines = {(r.id, r.round): r.machine for r in latest(self.records)}
         found: dict[tuple[str, str], list[float | None]] = {}
-        names = ("id", "round", "framework", "median_seconds", "calibration_seconds")
-        columns = map(self._values.column, names)
-        for cell_id, number, framework, median, calibration in zip(*columns, strict=True):
+        columns = map(self._values.column, ("median_seconds", "calibration_seconds"))
+        for record, median, calibration in zip(self.latest, *columns, strict=True):
             if median is not None:
-                place = framework, machines.get((cell_id, number), "")
+                place = record.cell.framework, record.machine
                 found.setdefault(place, []).append(calibration)
         return {
             place: float(np.median([one for one in numbers if one is not None]))
@@ -284,7 +304,7 @@ class Grid:
     def costs(self, key: Key, cost: Cost) -> list[float]:
         """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
-        return [value for n in sorted(rounds) if (value := getattr(rounds[n], cost)) > 0]
+        return [value for value in map(attrgetter(cost), rounds.values()) if value > 0]
 
     def sample(self, key: Key, cost: Cost = "seconds") -> Sample | str:
         """The costs of a cell in this run, to compare with another run; or why it has none."""
@@ -300,33 +320,38 @@ class Grid:
 
     def cell(self, key: Key) -> Row | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
-        return self._pooled.get(self.ids.get(key, ""))
+        place = self._row_of.get(key)
+        return None if place is None else ColumnRow(self._pooled, place)
 
     def missing(self, key: Key) -> str | None:
         """Why a cell has no numbers (its outcome, mostly); None if the cell is ok."""
-        row = self.cell(key)
-        if row is None:
+        place = self._row_of.get(key)
+        if place is None:
             return NOT_RUN if key in self.keys else NO_CELL
-        return None if row["outcome"] == "ok" else str(row["outcome"])
+        outcome = self._pooled["outcome"][place]
+        return None if outcome == "ok" else str(outcome)
 
     def value(self, key: Key, column: str) -> Value:
         """A number of a cell, or why it is missing."""
         if reason := self.missing(key):
             return reason
-        number = self.known(key, column)
-        if isinstance(number, str) or not self._is_timed(column):
+        place = self._row_of[key]
+        number: Any = self._pooled[column][place]
+        if number is None or number is pd.NA or number != number:  # NaN
+            return NOT_MEASURED
+        if isinstance(number, str) or column not in self._timed:
             return number
-        return Marked(number) if (self.cell(key) or {})["warnings"] else number
+        return Marked(number) if self._pooled["warnings"][place] else number
 
-    def _is_timed(self, column: str) -> bool:
-        metric = self._values.metrics.get(column) or metric_named(column)
-        return metric.timed
+    @cached_property
+    def _timed(self) -> set[str]:
+        return {name for name, metric in self._values.metrics.items() if metric.timed}
 
     def known(self, key: Key, column: str) -> Value:
         """Like `value`, also for a cell that failed after this number was measured."""
-        row = self.cell(key)
-        number: Value | None = None if row is None else row[column]
-        if number is None or bool(pd.isna(number)):
+        place = self._row_of.get(key)
+        number: Any = None if place is None else self._pooled[column][place]
+        if number is None or number is pd.NA or number != number:  # NaN
             return self.missing(key) or NOT_MEASURED
         return number
 
@@ -338,23 +363,31 @@ class Grid:
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
         """
+        known = self._compared.get((key, baseline, cost))
+        if known is not None:
+            return known
         for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
         measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        of = attrgetter(cost)
         pairs = [
-            (measured[number], base[number])
-            for number in sorted(measured.keys() & base.keys())
-            if getattr(measured[number], cost) > 0 and getattr(base[number], cost) > 0
-            if measured[number].machine == base[number].machine
+            (own, other)
+            for number, own in measured.items()
+            if (other := base.get(number)) is not None
+            if of(own) > 0 and of(other) > 0 and own.machine == other.machine
         ]
         if not pairs:
             return "no shared round"
-        ratios = tuple(math.log(getattr(b, cost) / getattr(a, cost)) for a, b in pairs)
-        squares = [a.error**2 + b.error**2 for a, b in pairs]
-        within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        machines = tuple(own.machine for own, _ in pairs)
-        return Comparison(ratios, within, family=key.framework, machines=machines)
+        ratios = tuple([math.log(of(b) / of(a)) for a, b in pairs])
+        within = 0.0
+        if cost == "seconds":
+            squares = [a.error**2 + b.error**2 for a, b in pairs]
+            within = math.sqrt(sum(squares) / len(squares))
+        machines = tuple([own.machine for own, _ in pairs])
+        found = Comparison(ratios, within, family=key.framework, machines=machines)
+        self._compared[key, baseline, cost] = found
+        return found
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
@@ -364,6 +397,11 @@ class Grid:
         """
         found = self.compare(key, baseline, baseline_name, name)
         return found if isinstance(found, str) else math.exp(np.mean(found.independent))
+
+    @cached_property
+    def _compared(self) -> dict[tuple[Key, Key, Cost], Comparison]:
+        """What `compare` has found: several tables ask for the same."""
+        return {}
 
     def twins(self) -> list[Key]:
         """The A/A twins of the run."""

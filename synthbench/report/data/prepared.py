@@ -33,7 +33,7 @@ def prepare(run: Run) -> Prepared:
     of_cost = [record for record in run.records if record.cell.task == Cost.name]
     cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order, kinds)
     context = context_of(run, grid)
-    groups, margin = groups_of(run.records, order), context.noise.declared
+    groups, margin = groups_of(grid.latest, order), context.noise.declared
     verdicts = verdicts_of(cost_grid, context.baseline, context.noise)
     banner = [text for text in [noise_banner(verdicts, context.noise)] if text]
     judged = dataclasses.replace(

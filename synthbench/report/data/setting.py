@@ -24,10 +24,11 @@ def differing_fields(cells: Iterable[Cell]) -> list[str]:
     compared with a compiled cell of another, nor float32 in torch with bfloat16 in jax.
     """
     fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
+    contents = [(cell, cell.flat()) for cell in cells]
+    several = [name for name in fields if len(_distinct([c[name] for _, c in contents])) > 1]
     values: dict[tuple[Any, ...], set[Any]] = {}
-    for cell in cells:
-        content = cell.flat()
-        for name in fields:
+    for cell, content in contents:
+        for name in several:
             framework = cell.framework if name in _BY_FRAMEWORK else None
             length = cell.seq_len if name in _BY_LENGTH else None
             variant = cell.variant if name in _BY_VARIANT else None
@@ -37,6 +38,13 @@ def differing_fields(cells: Iterable[Cell]) -> list[str]:
             values.setdefault(group, set()).add(hashable(content[name]))
     differing = {name for (name, *_), found in values.items() if len(found) > 1}
     return [name for name in fields if name in differing]
+
+
+def _distinct(values: Sequence[Any]) -> set[Any]:
+    try:
+        return set(values)
+    except TypeError:
+        return set(map(hashable, values))
 
 
 def setting_of(cell: Cell, fields: Sequence[str], others: Mapping[str, str] = {}) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from synthbench.metrics import Metric
-from synthbench.printable import one_line
+from synthbench.printable import each_distinct, one_line
 from synthbench.report.data.metrics import metric_named
 
 if TYPE_CHECKING:
@@ -71,13 +72,23 @@ class Table:
         scaled = [tuple(map(scaled_value, self.columns, row)) for row in self.rows]
         return pd.DataFrame(scaled, columns=[c.name for c in self.columns], dtype=object)
 
-    @cached_property
+    @property
     def shown(self) -> list[list[str]]:
         """The values of every row as shown to people, each on one line."""
+        return [list(row) for row in zip(*self.shown_columns, strict=True)]
+
+    @cached_property
+    def shown_columns(self) -> list[Sequence[str]]:
+        """`shown` by column."""
         return [
-            [one_line(for_reading(*pair)) for pair in zip(self.columns, row, strict=True)]
-            for row in self.rows
+            each_distinct(one_line, list(map(reader(column), values)))
+            for column, values in zip(self.columns, self.values, strict=True)
         ]
+
+    @property
+    def values(self) -> list[tuple[Value, ...]]:
+        """The values by column."""
+        return list(zip(*self.rows, strict=True)) or [()] * len(self.columns)
 
     @property
     def keys(self) -> list[int]:
@@ -95,16 +106,39 @@ def scaled_value(column: Column, value: Value) -> Value:
 
 def for_reading(column: Column, value: Value) -> str:
     """A value as shown to people."""
-    scaled = scaled_value(column, value)
-    if isinstance(scaled, str):
-        return scaled
-    if not math.isfinite(scaled):
-        return "not finite"
-    text = column.declared.format(scaled) if column.declared else str(scaled)
-    return text + MARK * isinstance(value, Marked)
+    return reader(column)(value)
+
+
+def reader(column: Column) -> Callable[[Value], str]:
+    """The function that shows a value of a column to people."""
+    declared = column.declared
+    scale: float = 1 if declared is None else declared.scale
+    form: Callable[[float], str] = str if declared is None else declared.format
+
+    def read(value: Value) -> str:
+        if isinstance(value, str):
+            return value
+        scaled = value if scale == 1 else value * scale
+        if not math.isfinite(scaled):
+            return "not finite"
+        return form(scaled) + MARK if isinstance(value, Marked) else form(scaled)
+
+    return read
 
 
 def for_machines(column: Column, value: Value) -> str:
     """A value as written to CSV: integers in full, others with nine significant digits."""
-    scaled = scaled_value(column, value)
-    return f"{scaled:.9g}" if isinstance(scaled, float) else str(scaled)
+    return writer(column)(value)
+
+
+def writer(column: Column) -> Callable[[Value], str]:
+    """The function that writes a value of a column to CSV."""
+    scale: float = 1 if column.declared is None else column.declared.scale
+
+    def write(value: Value) -> str:
+        if isinstance(value, str):
+            return value
+        scaled = value if scale == 1 else value * scale
+        return f"{scaled:.9g}" if isinstance(scaled, float) else str(scaled)
+
+    return write

@@ -24,7 +24,9 @@ def training_records(records: Iterable[Record]) -> list[Record]:
     """The records of trainings, also of those that failed before anything was stored."""
     counted = latest(records)
     trained = {one.cell.task for one in counted if one.has_training}
-    return [one for one in counted if trains(one.cell, trained)]
+    cells = {one.cell.task: one.cell for one in counted}
+    tasks = {task for task, cell in cells.items() if trains(cell, trained)}
+    return [one for one in counted if one.cell.task in tasks] if tasks else []
 
 
 def groups_of(records: Iterable[Record], variant_order: Sequence[str]) -> list[Group]:

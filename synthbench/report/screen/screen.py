@@ -23,6 +23,7 @@ MOST_WRAP = 12  # lines for the variants at one length
 MOST_FAILURES = 3
 REASON_LINES = 2  # a longer reason is left to the table
 FEWEST_LENGTHS = 3  # shown before exponents and crossings are left out
+FEWEST_LINES = 2  # of a block: its heading and one length
 ALL = Selection()
 
 
@@ -72,6 +73,8 @@ def screen_lines(screen: Screen, width: int = WIDTH, height: int = HEIGHT) -> li
     """
     lines: list[Line] = []
     for detail, shown in _details(screen):
+        if shown.blocks * FEWEST_LINES > height:
+            continue  # it cannot fit, and a large run has thousands of blocks
         lines = list(_lines(screen, detail, shown, width))
         if len(lines) <= height:
             break

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
 from synthbench.report.data.context import Context
@@ -46,12 +46,17 @@ def make_tables(run: Run) -> list[Table]:
 
 def tables_from(prepared: Prepared) -> list[Table]:
     """The tables of a run that is laid out, in the order of TABLES."""
-    made: list[Table | None] = []
+    return list(each_table(prepared))
+
+
+def each_table(prepared: Prepared) -> Iterator[Table]:
+    """`tables_from`, one after the other: all tables of a large run take much memory."""
     for name, make in TABLES.items():
         shown = prepared.grid if name in FOR_EVERY_TASK else prepared.cost_grid
         if shown.records or not prepared.grid.records:
-            made.append(make(shown, prepared.context))
-    return [table for table in made if table is not None]
+            table = make(shown, prepared.context)
+            if table is not None:
+                yield table
 
 
 TABLES: dict[str, Callable[[Grid, Context], Table | None]] = {

@@ -9,7 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from synthbench.analysis.comparison import Comparison, Estimate, estimate
-from synthbench.record import Record, latest
+from synthbench.record import Record
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
 from synthbench.report.data.table import Column, Table, metric_column
@@ -29,7 +29,7 @@ Rates = Mapping[int, Rate]  # by round
 
 def devices(grid: Grid, context: Context) -> Table | None:
     """One row per training and number of devices; None for a run in which all use one."""
-    records = [record for record in latest(grid.records) if not record.cell.replica]
+    records = [record for record in grid.latest if not record.cell.replica]
     cells = {record.id: record.cell for record in records}
     counts = {cell.devices for cell in cells.values()}
     if counts <= {1}:

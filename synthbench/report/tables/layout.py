@@ -71,12 +71,12 @@ def by_length(
 def why_missing(grid: Grid, *metrics: str) -> str:
     """Sentences for a table's note: which of these metrics had no counter, and why."""
     found: dict[tuple[str, str], list[str]] = {}
-    for record in grid.records:
+    for framework, missing in grid.counters:
         for metric in metrics:
-            if record.outcome == "ok" and (why := record.missing.get(metric)):
+            if why := missing.get(metric):
                 frameworks = found.setdefault((metric, why), [])
-                if record.cell.framework not in frameworks:
-                    frameworks.append(record.cell.framework)
+                if framework not in frameworks:
+                    frameworks.append(framework)
     return "".join(
         f" {metric_named(metric).label} of {' and '.join(frameworks)}: {NOT_MEASURED}, {why}."
         for (metric, why), frameworks in found.items()

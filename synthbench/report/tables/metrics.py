@@ -55,7 +55,7 @@ def task_metrics(grid: Grid) -> list[str]:
 
 def other_tasks(grid: Grid) -> list[str]:
     """The tasks that have no tables of their own: neither `cost` nor trainings."""
-    trained = {record.cell.task for record in training_records(grid.records)}
+    trained = {record.cell.task for record in training_records(grid.latest)}
     tasks = dict.fromkeys(record.cell.task for record in grid.records)
     return [task for task in tasks if task != Cost.name and task not in trained]
 

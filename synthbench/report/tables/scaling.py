@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from synthbench.analysis.comparison import Comparison, Estimate, estimate
 from synthbench.analysis.scaling import (
@@ -78,8 +79,19 @@ def scaling(grid: Grid, context: Context) -> Table:
     return Table("scaling", title, note, context.shared, tuple(columns), rows)
 
 
+_KNOWN: WeakKeyDictionary[Grid, dict[tuple[str, Cost], dict[Series, Growth]]]
+_KNOWN = WeakKeyDictionary()  # the screen and the table of a large run share them
+
+
 def growth(grid: Grid, baseline: str, cost: Cost) -> dict[Series, Growth]:
     """The exponent of each variant, and where it crosses the baseline."""
+    known = _KNOWN.setdefault(grid, {})
+    if (baseline, cost) not in known:
+        known[baseline, cost] = _growth(grid, baseline, cost)
+    return known[baseline, cost]
+
+
+def _growth(grid: Grid, baseline: str, cost: Cost) -> dict[Series, Growth]:
     keys = {
         series: [
             Key(series.setting, series.variant, series.framework, series.mode, length)
@@ -107,15 +119,11 @@ def _estimates(
         key: grid.compare(key, key._replace(variant=baseline), baseline, cost=cost)
         for keys in series
         for key in keys
+        if key.variant != baseline
     }
-    compared = {
-        key: one
-        for key, one in found.items()
-        if isinstance(one, Comparison) and key.variant != baseline
-    }
+    compared = {key: one for key, one in found.items() if isinstance(one, Comparison)}
     estimates = dict(zip(compared, estimate(list(compared.values())), strict=True))
-    missing = {key: one for key, one in found.items() if isinstance(one, str)}
-    return {key: estimates.get(key, missing.get(key, BASELINE)) for key in found}
+    return {key: one if isinstance(one, str) else estimates[key] for key, one in found.items()}
 
 
 def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> Exponent | str:

@@ -15,6 +15,8 @@ def warnings(grid: Grid, context: Context) -> Table:
     rows: list[Row] = []
     by_cell: dict[Key, list[tuple[int, str]]] = {key: [] for key in grid.keys}
     for record in grid.records:
+        if not record.warnings:
+            continue
         entries = [(record.round, text) for text in record.warnings]
         by_cell.setdefault(grid.key(record.cell), []).extend(entries)
     for key, entries in by_cell.items():

@@ -7,19 +7,22 @@ Every text that comes from a record or from run.json passes one of these functio
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from tabulate import LATEX_ESCAPE_RULES
 
-from synthbench.printable import one_line
+from synthbench.printable import each_distinct, one_line
 
 # GitHub reads the `_` of tie_query and the `&` of "a & b" as they are; the tables stay readable.
 _MARKUP = r"[\\`\[$|]|(?<! )~|~(?! )|(?<![^\W_])_|&(?=#|\w+;)"
 _IN_CELL = re.compile(rf"{_MARKUP}|\*")
 _IN_PROSE = re.compile(rf"{_MARKUP}|(?<=\S)\*|\*(?![\s:])")  # "*: a mark" is no emphasis
+_MARKS = "\\`[$|~_&*<"  # one of them is in everything that is escaped in a cell
 _CODE = re.compile(r"(?<![`\\])(`[^`]+`)(?!`)")
 _BLOCK = re.compile(r"^(?=[#>=]|[-+*](?:[\s-]|$))|^[0-9]{1,9}(?=[.)](?:\s|$))")  # of a line
 _CLOSES_HEADING = re.compile(r"(?<=\s)(?=#+$)")
 _LATEX = str.maketrans(LATEX_ESCAPE_RULES)
+_LATEX_MARKS = "".join(LATEX_ESCAPE_RULES)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # what a spreadsheet executes begins with one of them
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?%?|[+-]|-inf")
@@ -33,6 +36,21 @@ def latex_cell(text: str) -> str:
 def markdown_cell(text: str) -> str:
     """Text for a cell of a Markdown table: shown as it is, without markup or HTML."""
     return _escaped(_IN_CELL, one_line(text))
+
+
+def latex_cells(texts: Sequence[str]) -> Sequence[str]:
+    """`latex_cell` of every text of a column."""
+    return each_distinct(latex_cell, texts, _LATEX_MARKS)
+
+
+def markdown_cells(texts: Sequence[str]) -> Sequence[str]:
+    """`markdown_cell` of every text of a column."""
+    return each_distinct(markdown_cell, texts, _MARKS)
+
+
+def csv_cells(texts: Sequence[str]) -> Sequence[str]:
+    """`csv_cell` of every text of a column."""
+    return each_distinct(csv_cell, texts, "".join(_FORMULA))
 
 
 def markdown_prose(text: str) -> str:

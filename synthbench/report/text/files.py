@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from synthbench.errors import ResultsError
@@ -10,7 +10,7 @@ from synthbench.report.data.columns import read_for_tables
 from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.data.table import Table
 from synthbench.report.paper.tables import paper_tables
-from synthbench.report.tables.catalog import tables_from
+from synthbench.report.tables.catalog import each_table
 from synthbench.report.text.escaping import markdown_prose
 from synthbench.report.text.formats import FORMATS
 from synthbench.report.text.markdown import (
@@ -37,20 +37,25 @@ Made by `make paper-tables` from the records in `results/`; do not edit.
 def render(run: Run, prepared: Prepared | None = None) -> dict[str, str]:
     """Every file of a run's tables folder, name -> text; `prepared`: the run laid out already."""
     with without_garbage_collection():
-        tables = tables_from(prepared or prepare(run))
-        sections = list(map(markdown_section, tables))
-        return {INDEX: _index(run, tables, sections), **_files(tables, sections)}
+        return dict(_each_file(run, prepared or prepare(run)))
 
 
-def _files(tables: Sequence[Table], sections: Sequence[str]) -> dict[str, str]:
-    """Each table in every format; in Markdown from its section, which takes long to make."""
-    return {
-        f"{table.name}.{suffix}": (
-            with_context(table, section) if write is markdown else write(table)
-        )
-        for table, section in zip(tables, sections, strict=True)
-        for suffix, write in FORMATS.values()
-    }
+def _each_file(run: Run, prepared: Prepared) -> Iterator[tuple[str, str]]:
+    """`render`, one file after the other, so that one table is in memory at a time."""
+    head: list[str] = []
+    sections: list[str] = []
+    for table in each_table(prepared):
+        head = head or context_lines(table)
+        sections.append(markdown_section(table))
+        yield from _files(table, sections[-1])
+    yield INDEX, _index(run, head, sections)
+
+
+def _files(table: Table, section: str) -> Iterator[tuple[str, str]]:
+    """A table in every format; in Markdown from its section, which takes long to make."""
+    for suffix, write in FORMATS.values():
+        text = with_context(table, section) if write is markdown else write(table)
+        yield f"{table.name}.{suffix}", text
 
 
 def write_tables(run: Run, prepared: Prepared | None = None) -> Path:
@@ -59,11 +64,12 @@ def write_tables(run: Run, prepared: Prepared | None = None) -> Path:
     Raises ResultsError if the folder cannot be written.
     """
     folder = run.path / FOLDER
-    files = render(run, prepared)
     try:
-        folder.mkdir(exist_ok=True)
-        for name, text in files.items():
-            (folder / name).write_bytes(text.encode())
+        with without_garbage_collection():
+            files = _each_file(run, prepared or prepare(run))
+            folder.mkdir(exist_ok=True)
+            for name, text in files:
+                (folder / name).write_bytes(text.encode())
     except OSError as error:
         raise ResultsError(
             f"cannot write tables to {folder}: {error.strerror}; check its permissions and the "
@@ -98,7 +104,10 @@ def render_paper(results: Path) -> dict[str, str]:
     """Every file of the paper's tables, name -> text; INDEX has all tables on one page."""
     made = paper_tables(results)
     sections = list(map(markdown_section, made))
-    return {INDEX: PAPER_HEAD + "\n".join(sections), **_files(made, sections)}
+    files = {INDEX: PAPER_HEAD + "\n".join(sections)}
+    for table, section in zip(made, sections, strict=True):
+        files |= _files(table, section)
+    return files
 
 
 def write_paper(results: Path, page: Path | None = None) -> Path:
@@ -129,10 +138,10 @@ def check_paper(results: Path) -> list[str]:
     return differences(folder, render_paper(results)) if folder.is_dir() else []
 
 
-def _index(run: Run, tables: Sequence[Table], sections: Sequence[str]) -> str:
+def _index(run: Run, context: Sequence[str], sections: Sequence[str]) -> str:
     """All tables on one page, with the common context at the top."""
     head = [f"# {markdown_prose(f'{run.info.suite} on {run.info.device}')}", ""]
-    head += context_lines(tables[0])
+    head += context
     head += ["", "Made from `records.jsonl` by `synthbench tables`; do not edit.", ""]
     return "\n".join(head) + "\n" + "\n".join(sections)
 

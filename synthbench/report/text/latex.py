@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from itertools import groupby
 
-from tabulate import DataRow, Line, TableFormat
-
 from synthbench.printable import one_line
 from synthbench.report.data.table import Table
-from synthbench.report.text.escaping import latex_cell
-from synthbench.report.text.layout import is_text, tabulated
+from synthbench.report.text.escaping import latex_cell, latex_cells
+from synthbench.report.text.layout import aligned, is_text
 
 
 def latex(table: Table) -> str:
@@ -18,30 +16,26 @@ def latex(table: Table) -> str:
         f"% {one_line(line)}"
         for line in (table.title, table.note, *table.context, r"needs \usepackage{booktabs}")
     ]
-    labels = [latex_cell(column.label) for column in table.columns]
-    rows = [[latex_cell(text) for text in row] for row in table.shown]
-    lines = tabulated(table, labels, rows, _booktabs(table)).split("\n")
-    if any(column.group for column in table.columns):
-        below_toprule = lines.index(r"\toprule") + 1
-        lines[below_toprule:below_toprule] = _latex_groups(table)
+    found = aligned(
+        table,
+        latex_cells([column.label for column in table.columns]),
+        list(map(latex_cells, table.shown_columns)),
+        (" ", " & ", r" \\"),
+    )
+    letters = "".join("l" if is_text(column) else "r" for column in table.columns)
+    groups = _latex_groups(table) if any(column.group for column in table.columns) else []
+    lines = [
+        rf"\begin{{tabular}}{{{letters}}}",
+        r"\toprule",
+        *groups,
+        found.heading,
+        r"\midrule",
+        *found.rows,
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
     body = "\n".join(map(_not_an_argument, lines)).replace("±", r"$\pm$")
     return "\n".join([*comments, body]) + "\n"
-
-
-def _booktabs(table: Table) -> TableFormat:
-    """The format of tabulate's name `latex_booktabs`, for cells that are escaped already."""
-    letters = "".join("l" if is_text(column) else "r" for column in table.columns)
-    row = DataRow("", "&", r"\\")
-    return TableFormat(
-        lineabove=Line(rf"\begin{{tabular}}{{{letters}}}" + "\n" + r"\toprule", "", "", ""),
-        linebelowheader=Line(r"\midrule", "", "", ""),
-        linebetweenrows=None,
-        linebelow=Line("\\bottomrule\n\\end{tabular}", "", "", ""),
-        headerrow=row,
-        datarow=row,
-        padding=1,
-        with_header_hide=None,
-    )
 
 
 def _latex_groups(table: Table) -> list[str]:

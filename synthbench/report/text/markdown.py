@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from synthbench.report.data.table import Table
-from synthbench.report.text.escaping import markdown_cell, markdown_prose
-from synthbench.report.text.layout import tabulated
+from synthbench.report.text.escaping import markdown_cells, markdown_prose
+from synthbench.report.text.layout import aligned, is_text
 
 
 def markdown(table: Table) -> str:
@@ -26,7 +26,16 @@ def markdown_section(table: Table) -> str:
     """`markdown` without the context, for a page with several tables."""
     lines = [f"## {markdown_prose(table.title)}", ""]
     if table.rows:
-        headings = [markdown_cell(column.name) for column in table.columns]
-        rows = [[markdown_cell(text) for text in row] for row in table.shown]
-        lines += [tabulated(table, headings, rows, "pipe"), ""]
+        lines += [*_pipe_table(table), ""]
     return "\n".join([*lines, markdown_prose(table.note)]) + "\n"
+
+
+def _pipe_table(table: Table) -> list[str]:
+    headings = markdown_cells([column.name for column in table.columns])
+    columns = list(map(markdown_cells, table.shown_columns))
+    found = aligned(table, headings, columns, ("| ", " | ", " |"))
+    rules = [
+        f":{'-' * (width + 1)}" if is_text(column) else f"{'-' * (width + 1)}:"
+        for column, width in zip(table.columns, found.widths, strict=True)
+    ]
+    return [found.heading, f"|{'|'.join(rules)}|", *found.rows]
