@@ -100,6 +100,12 @@ class FakeStep:
     def device_seconds(self, ahead: float) -> float | None:
         return None
 
+    def in_every_process(self, act: Callable[[], Any]) -> Any:
+        return act()
+
+    def close(self) -> None:
+        self.asked.append("close")
+
     def reset_device_peak(self) -> None:
         self.asked.append("reset")
 

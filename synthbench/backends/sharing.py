@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from synthbench.backends.base import Batch, MemoryPlan, Setting
-from synthbench.devices import HOST, device_kind, index_of, is_host
+from synthbench.devices import device_kind, from_device, index_of, is_host
 from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.mixers.base import Array
 
@@ -25,9 +25,7 @@ def device_names(setting: Setting, found: int, framework: str) -> list[str]:
             f"{setting.devices} devices are wanted from {setting.device} on, but {framework} finds "
             f"{there}; set devices to at most {max(found - first, 1)}"
         )
-    if is_host(setting.device):
-        return [HOST] * setting.devices
-    return [f"{kind}:{first + place}" for place in range(setting.devices)]
+    return from_device(setting.device, setting.devices)
 
 
 def require_train(mode: str, setting: Setting) -> None:
