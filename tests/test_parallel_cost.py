@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,12 +17,15 @@ import pytest
 from synthbench.backends.base import MemoryPlan, Setting
 from synthbench.backends.sharing import of_devices, real_targets, shares
 from synthbench.errors import DeviceLostError, ShapeError, UnsupportedError
+from synthbench.report.tables.catalog import make_tables
 from synthbench.run.host_client import Host
+from synthbench.store import read_run
 from tests.parallel_steps import padded, stack, train_step
 from tests.plugins.losing_a_device import replicas
 
 TOLERANCE = 1e-10
 STEPS = "tests.parallel_steps"
+ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +179,41 @@ def test_what_has_no_meaning_on_several_devices_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"99 devices .* finds \d+ usable cores; set"):
         train_step("torch", model, padded(model, examples=99), 99)
     assert replicas(os.getpid()) == []
+
+
+def test_the_suite_of_the_page_is_measured_on_two_devices(tmp_path: Path) -> None:
+    """With its settings for a CPU: all cells are right, and the table has their efficiency."""
+    page = (ROOT / "docs" / "clusters.md").read_text()
+    (suite,) = re.findall(r"begin devices suite -->\n```yaml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "devices.yaml").write_text(suite)
+    out = tmp_path / "scaling"
+    command = ["run", "--suite", str(tmp_path / "devices.yaml"), "--device", "cpu"]
+    done = subprocess.run(
+        [sys.executable, "-m", "synthbench", *command, "--out", str(out)],
+        cwd=tmp_path, capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = read_run(out)
+    assert [(r.outcome, r.reason) for r in found.records] == [("ok", "")] * 8
+    for one in found.records:
+        own = one.measurements
+        assert own.timing is not None and own.memory is not None and own.flops is not None
+        assert own.parity is not None and own.parity.passed
+        assert own.flops.traced == 3 * (own.flops.formula or 0)
+        assert (own.memory.peak is None) == (one.cell.devices == 2) == ("peak_bytes" in own.missing)
+    by_key = {(r.cell.framework, r.cell.devices): r.measurements for r in found.records}
+    for framework in ("torch", "jax"):
+        one, two = by_key[framework, 1], by_key[framework, 2]
+        assert one.parameters == two.parameters == one.declared_parameters
+        assert one.flops is not None and two.flops is not None
+        assert one.flops.traced == two.flops.traced
+    (table,) = (t for t in make_tables(found) if t.name == "devices")
+    assert [row[:4] for row in table.rows] == [
+        (framework, "V", 16, devices) for framework in ("torch", "jax") for devices in (1, 2)
+    ]
+    for row in table.rows[1::2]:
+        rate, ratio, efficiency, low, high = map(float, row[4:])
+        assert rate > 0
+        assert efficiency == pytest.approx(ratio / 2)
+        assert low < efficiency < high

@@ -30,7 +30,11 @@ Rates = Mapping[int, Rate]  # by round
 
 def devices(grid: Grid, context: Context) -> Table | None:
     """One row per cell and number of devices; None for a run in which all use one."""
-    records = [record for record in latest(grid.records) if not record.cell.replica]
+    records = [
+        record
+        for record in latest(grid.records)
+        if not record.cell.replica and record.cell.mode == "train"
+    ]
     cells = {record.id: record.cell for record in records}
     counts = {cell.devices for cell in cells.values()}
     if counts <= {1}:
