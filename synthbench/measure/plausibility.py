@@ -56,9 +56,9 @@ def require_formula(mode: str, flops: Flops) -> None:
     )
 
 
-def ceiling_rate(ceiling: Ceiling, devices: int) -> float:
-    """FLOP/s that as many devices reach at best; on a CPU they are shares of the measured one."""
-    return ceiling.flops_per_second * (1 if is_host(ceiling.device) else devices)
+def ceilings_of(ceiling: Ceiling, devices: int) -> int:
+    """How many times the ceiling these devices have; on a CPU, they are shares of it."""
+    return 1 if is_host(ceiling.device) else devices
 
 
 def require_plausible(
@@ -85,10 +85,11 @@ def require_plausible(
     counted = None if flops is None else step_flops(mode, flops.formula, flops.traced)
     if not counted or ceiling is None:
         return []
-    share = counted / median / ceiling_rate(ceiling, devices)
+    times = ceilings_of(ceiling, devices)
+    share = counted / median / (times * ceiling.flops_per_second)
     if share * needed_share <= 1 + CEILING_NOISE:
         return []
-    whose = "this device's" if devices == 1 else f"what {devices} devices have as"
+    whose = "this device's" if times == 1 else f"{times} times this device's"
     needed = f", of which at least {needed_share:.0%} are necessary," if needed_share < 1 else ""
     reason = (
         f"a step of {counted} FLOPs{needed} in {median * 1e6:.3g} us is {share:.0%} of "

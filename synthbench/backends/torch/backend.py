@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from synthbench.backends.base import Batch, Gradients, Setting, Trained
-from synthbench.backends.sharing import device_names, require_train
+from synthbench.backends.sharing import require_train
 from synthbench.backends.torch.decode_step import TorchDecodeStep
 from synthbench.backends.torch.generation import generate
 from synthbench.backends.torch.microbenchmarks import copy, matrix_products, smallest_step
@@ -21,7 +21,7 @@ from synthbench.backends.torch.parallel_training import ParallelTrainer
 from synthbench.backends.torch.placement import (
     devices,
     find_device,
-    found_devices,
+    find_devices,
     free_memory,
     require_device,
 )
@@ -63,7 +63,7 @@ def build(
 ) -> TorchStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
     require_train(mode, setting)
-    names = devices_of(setting)
+    names = find_devices(setting)
     own = replace(setting, device=names[0])
     if mode == "decode":
         full_precision()
@@ -159,16 +159,9 @@ def trainer(
     model: Model, start: Mapping[str, Array], setting: Setting, recipe: Recipe
 ) -> TorchTrainer:
     """The model with these start values, to be trained by a recipe."""
-    names = devices_of(setting)
+    names = find_devices(setting)
     own = replace(setting, device=names[0])
     module = load_model(model, start, own)
     if len(names) > 1:
         return ParallelTrainer(module, model, start, own, recipe, names)
     return TorchTrainer(module, own, recipe)
-
-
-def devices_of(setting: Setting) -> list[str]:
-    """The devices of a setting, its own first; UnsupportedError if PyTorch finds fewer."""
-    if setting.devices == 1:
-        return [setting.device]
-    return device_names(setting, found_devices(setting.device), f"torch {version()}")
