@@ -138,13 +138,13 @@ def stepped(
         after = values()
         step.restart(start.__getitem__)
         again = losses(2)
-        traced = step.traced_flops()
+        missing = dict(step.missing_counters)
         return {
             "losses": found, "values": after, "again": again,
-            "traced": None if traced is None else traced.flops,
+            "traced": None if "traced_flops" in missing else step.traced_flops().flops,
             "parameters": step.parameter_count, "batch_bytes": step.batch_bytes,
             "parameter_bytes": step.parameter_bytes, "optimizer_bytes": step.optimizer_bytes,
-            "missing": dict(step.missing_counters), "plan": step.memory_plan(),
+            "missing": missing, "plan": step.memory_plan(),
             "compiler": step.compiler_flops(), "peak": step.device_peak_bytes(),
         }  # fmt: skip
     finally:

@@ -167,8 +167,11 @@ class Step(Protocol):
     def predict_memory(self) -> MemoryPlan | None:
         """What the compiled program will allocate, before it runs; None if nothing is compiled."""
 
-    def traced_flops(self) -> TracedFlops | None:
-        """Count the FLOPs of this step from the program; None: not known for several devices."""
+    def traced_flops(self) -> TracedFlops:
+        """Count the FLOPs of this step from the program.
+
+        Raises UnsupportedError where `missing_counters` says why there are none.
+        """
 
     def compiler_flops(self) -> float | None:
         """The compiler's own count for this step; None if it has none."""
@@ -197,7 +200,7 @@ class Step(Protocol):
 
     @property
     def missing_counters(self) -> Mapping[str, str]:
-        """Why numbers of this step are None, by metric; empty for one device that is a CPU.
+        """Why numbers of this step are not known, by metric; empty for one device that is a CPU.
 
         The metrics are peak_bytes, device_seconds, traced_flops and compiler_flops; one that is
         known is not among them.

@@ -113,7 +113,9 @@ def count(step: Step, context: TaskContext) -> list[str]:
 
     assert measured.flops is not None
     assert measured.memory is not None
-    traced = attempt("tracing FLOPs", step.traced_flops)
+    traced = None
+    if "traced_flops" not in step.missing_counters:
+        traced = attempt("tracing FLOPs", step.traced_flops)
     if traced is not None:
         measured.flops.traced = traced.flops
         measured.flops.traced_tool = traced.tool

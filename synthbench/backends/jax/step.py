@@ -170,7 +170,7 @@ class JaxStep:
         """XLA's memory analysis, available as soon as the program is compiled."""
         return self.memory_plan()
 
-    def traced_flops(self) -> TracedFlops | None:
+    def traced_flops(self) -> TracedFlops:
         """A walk over the jaxpr of the step; only shapes are traced, nothing is allocated.
 
         For built-in mixers this counts the reference form, whichever form is timed.

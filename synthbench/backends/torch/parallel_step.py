@@ -95,9 +95,11 @@ class TorchParallelStep(SharingStep):
         with self.replicas.doing("restart", [values.__getitem__] * others):
             super().restart(values.__getitem__)
 
-    def traced_flops(self) -> TracedFlops | None:
-        """Those of the whole batch on one device; None for a plug-in's own module."""
-        return None if self.reference is None else super().traced_flops()
+    def traced_flops(self) -> TracedFlops:
+        """Those of the whole batch on one device; UnsupportedError for a plug-in's own module."""
+        if self.reference is None:
+            raise UnsupportedError(self.missing_counters["traced_flops"])
+        return super().traced_flops()
 
     def memory_plan(self) -> MemoryPlan | None:
         """None: it would be that of one process; see `predict_memory` in prediction.py."""

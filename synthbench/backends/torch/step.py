@@ -209,7 +209,7 @@ class TorchStep:
         """None: PyTorch's compiler has no plan; see `predict_memory` in prediction.py."""
         return None
 
-    def traced_flops(self) -> TracedFlops | None:
+    def traced_flops(self) -> TracedFlops:
         """Forward: fvcore on the module; train: torch's counter on a whole step.
 
         For built-in mixers this counts the reference form, whichever form is timed.
