@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -138,6 +139,19 @@ def test_what_is_done_in_every_process_is_done_in_all_and_they_end() -> None:
     assert replicas(os.getpid()) == []
 
 
+def test_a_step_ends_when_the_slowest_device_is_done() -> None:
+    """Here the second device is late with its update, after the gradients were exchanged."""
+    model = stack("V")
+    step: Any = train_step("torch", model, padded(model), 2)
+    step.wait(step())
+    step.in_every_process(LateUpdates(os.getpid()))
+    begin = time.perf_counter()
+    step.wait(step())
+    seconds = time.perf_counter() - begin
+    step.close()
+    assert seconds >= LATE_SECONDS
+
+
 def test_close_ends_the_other_processes() -> None:
     model = stack("V")
     step: Any = train_step("torch", model, padded(model), 2)
@@ -156,6 +170,28 @@ class EndOthers:
     def __call__(self) -> None:
         if os.getpid() != self.spared:
             os._exit(7)
+
+
+LATE_SECONDS = 0.5
+
+
+class LateUpdates:
+    """Adam waits before each update in every process that calls it but one."""
+
+    def __init__(self, spared: int) -> None:
+        self.spared = spared
+
+    def __call__(self) -> None:
+        from torch.optim import Adam
+
+        update = Adam.step
+
+        def late(self: Adam) -> Any:
+            time.sleep(LATE_SECONDS)
+            return update(self)
+
+        if os.getpid() != self.spared:
+            Adam.step = late  # type: ignore[method-assign]
 
 
 def test_what_has_no_meaning_on_several_devices_is_refused() -> None:
