@@ -145,6 +145,8 @@ def test_a_step_ends_when_the_slowest_device_is_done() -> None:
     step: Any = train_step("torch", model, padded(model), 2)
     step.wait(step())
     step.in_every_process(LateUpdates(os.getpid()))
+    step.wait(step())  # imports this file there
+    time.sleep(2 * LATE_SECONDS)
     begin = time.perf_counter()
     step.wait(step())
     seconds = time.perf_counter() - begin
