@@ -193,7 +193,7 @@ class LateUpdates:
             return update(self)
 
         if os.getpid() != self.spared:
-            Adam.step = late  # type: ignore[method-assign]
+            Adam.step = late  # type: ignore[method-assign, assignment]
 
 
 def test_what_has_no_meaning_on_several_devices_is_refused() -> None:
