@@ -97,6 +97,14 @@ def is_host(device: str | None) -> bool:
     return device == HOST
 
 
+def from_device(device: str, count: int) -> list[str]:
+    """The names of `count` devices from this one on; on a CPU they are shares of its cores."""
+    if is_host(device):
+        return [HOST] * count
+    first = index_of(device)
+    return [f"{device_kind(device).name}:{first + place}" for place in range(count)]
+
+
 def is_same_kind(device: str, other: str) -> bool:
     """Whether two names are of one kind, as cuda and cuda:1."""
     return device.partition(":")[0] == other.partition(":")[0]

@@ -1,4 +1,4 @@
-"""Trainings of a few steps on one and on several devices, to be called in a process of a host."""
+"""A few steps on one and on several devices, to be called in a process of a host."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from synthbench.backends.base import BACKENDS, Batch, Predictions, Setting, Trainer
+from synthbench.backends.base import BACKENDS, Batch, Predictions, Setting, Step, Trainer
 from synthbench.measure.inputs import random_batch
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
@@ -88,3 +88,71 @@ def flops_per_device(variant: str) -> list[float]:
             lowered = made.train.lower(made.values, made.moments, made.constants, 0.1, *placed)
             found.append(lowered.compile().cost_analysis()["flops"])
     return found
+
+
+def padded(model: Model, examples: int = EXAMPLES) -> Batch:
+    """A batch of which the first examples are mostly padding, and the last ones are not."""
+    batch = random_batch(model, examples, 12)
+    real = np.linspace(2, 12, examples).astype(int)[:, None]
+    return replace(batch, padding_mask=np.arange(12) < real)
+
+
+def train_step(
+    framework: str, model: Model, batch: Batch, devices: int, compile: str | None = None
+) -> Step:
+    """A train step of the task `cost` in float64."""
+    made = compile or COMPILE[framework]
+    setting = Setting("float64", compile=made, quick=True, devices=devices)
+    backend = importlib.import_module(BACKENDS[framework])
+    start = start_values(model.parameters(), 1)
+    step: Step = backend.build(model, start, setting, "train", batch)
+    return step
+
+
+def stepped(
+    framework: str, variant: str, masked: bool, devices: int, compile: str | None
+) -> dict[str, Any]:
+    """Losses and values after two steps, the losses once more from the start, and the counts."""
+    model = stack(variant)
+    batch = padded(model) if masked else random_batch(model, EXAMPLES, 12)
+    step: Any = train_step(framework, model, batch, devices, compile)
+    start = start_values(model.parameters(), 1)
+
+    def losses(steps: int) -> list[float]:
+        found = []
+        for _ in range(steps):
+            produced = step()
+            step.wait(produced)
+            step.check(produced)
+            found.append(float(step.sample(produced).item()))
+        return found
+
+    def values() -> dict[str, Any]:
+        to_numpy = importlib.import_module(f"synthbench.backends.{framework}.module").to_numpy
+        return {name: np.array(to_numpy(value)) for name, value in step.named_values().items()}
+
+    try:
+        step.compile()
+        step.restart(start.__getitem__)  # torch compiles by a step
+        found = losses(2)
+        after = values()
+        step.restart(start.__getitem__)
+        again = losses(2)
+        missing = dict(step.missing_counters)
+        return {
+            "losses": found, "values": after, "again": again,
+            "traced": None if "traced_flops" in missing else step.traced_flops().flops,
+            "parameters": step.parameter_count, "batch_bytes": step.batch_bytes,
+            "parameter_bytes": step.parameter_bytes, "optimizer_bytes": step.optimizer_bytes,
+            "missing": missing, "plan": step.memory_plan(),
+            "compiler": step.compiler_flops(), "peak": step.device_peak_bytes(),
+        }  # fmt: skip
+    finally:
+        step.close()
+
+
+def compare_steps(
+    framework: str, variant: str, masked: bool, compile: str | None = None
+) -> list[dict[str, Any]]:
+    """`stepped` on two devices, then on one."""
+    return [stepped(framework, variant, masked, devices, compile) for devices in (2, 1)]

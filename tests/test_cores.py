@@ -136,6 +136,28 @@ def test_cores_and_device_are_watched_together(monkeypatch: pytest.MonkeyPatch) 
         assert events == ["enter cuda:1", "enter [4]"]
     assert watch.warnings == ["warning of cuda:1", "warning of [4]"]
     assert events[2:] == ["exit [4]", "exit cuda:1"]
+    events.clear()
+    with InterferenceMonitor("cuda:1", 2):
+        assert events == ["enter cuda:1", "enter cuda:2", "enter [4]"]
+    events.clear()
+    with InterferenceMonitor("cpu", 2):
+        assert events == ["enter [4]"]
+
+
+def test_what_child_processes_compute_is_not_that_of_others() -> None:
+    """They count while they run, and once when they have ended."""
+    before = read_cores([0]).own
+    code = "import time\nwhile time.process_time() < 0.5: pass\nprint(flush=True)\ninput()"
+    child = subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert child.stdout is not None
+    child.stdout.readline()
+    while_it_lives = read_cores([0]).own
+    child.communicate("")
+    after = read_cores([0]).own
+    assert while_it_lives - before >= 0.45  # in ticks of 10 ms
+    assert 0 <= after - while_it_lives + 0.05 < 0.4
 
 
 def test_what_cannot_be_read_is_not_warned_of() -> None:
@@ -172,14 +194,16 @@ def test_a_watch_judges_what_lies_between() -> None:
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="there is no /proc/stat here")
 def test_a_process_that_is_really_busy_on_the_core_is_seen() -> None:
-    """It takes half a second of CPU time, however long that lasts; then it is not reaped yet."""
+    """It takes half a second of CPU time, however long that lasts, and is no child of this one."""
     core = sorted(os.sched_getaffinity(0))[-1]
     script = (
-        f"import os, time; os.sched_setaffinity(0, [{core}])\nwhile time.process_time() < 0.5: pass"
+        "import os, time\nif os.fork(): os._exit(0)\n"
+        f"os.sched_setaffinity(0, [{core}])\nwhile time.process_time() < 0.5: pass"
     )
     with CoreMonitor([core]) as watch:
-        burner = subprocess.Popen([sys.executable, "-c", script])
-        # Once reaped, its time would count as this process's own.
-        os.waitid(os.P_PID, burner.pid, os.WEXITED | os.WNOWAIT)
-    assert burner.wait() == 0
+        parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
+        assert parent.wait() == 0
+        assert parent.stdout is not None
+        parent.stdout.read()  # ends with the process
+        parent.stdout.close()
     assert any("another process was busy" in warning for warning in watch.warnings)

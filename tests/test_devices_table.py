@@ -1,4 +1,4 @@
-"""The table `devices`: steps per second, speed and efficiency of trainings, from records alone."""
+"""The table `devices`: steps per second, speed and efficiency, from records alone."""
 
 from __future__ import annotations
 
@@ -101,6 +101,59 @@ def test_only_cells_that_are_equal_in_all_else_are_compared() -> None:
 )
 def test_what_is_missing_has_a_reason(other: Record, words: tuple[str, ...]) -> None:
     assert table(trained(1, 10.0), other).rows[1][4:] == words
+
+
+def stepped(devices: int, seconds: float, round: int = 0, **fields: Any) -> Record:
+    """A cell of the task cost whose median step took these seconds."""
+    mode = fields.pop("mode", "train")
+    return record(cell("V", "torch", mode, 64, devices=devices), seconds, round=round, **fields)
+
+
+def test_cells_of_the_task_cost_have_rows_as_trainings_do() -> None:
+    """The second round was twice as slow for both: that is no gain and no loss."""
+    found = table(
+        stepped(1, 0.010), stepped(2, 0.008), stepped(4, 0.005),
+        stepped(1, 0.020, round=1), stepped(2, 0.016, round=1), stepped(4, 0.010, round=1),
+    )  # fmt: skip
+    assert [row[:4] for row in found.rows] == [("torch", "V", 64, n) for n in (1, 2, 4)]
+    assert [row[4] for row in found.rows] == pytest.approx([75, 93.75, 150])
+    assert [row[5] for row in found.rows] == pytest.approx([1, 1.25, 2])
+    assert [row[6] for row in found.rows] == pytest.approx([1, 0.625, 0.5])
+    for row, efficiency in zip(found.rows, (1, 0.625, 0.5), strict=True):
+        assert row[7:] == pytest.approx((efficiency, efficiency))
+
+
+def test_the_interval_of_a_cost_cell_is_that_of_the_rounds() -> None:
+    seconds = (0.0060, 0.0065, 0.0070)
+    rounds = [one for n, time in enumerate(seconds) for one in (
+        stepped(1, 0.010, n), stepped(2, time, n))]  # fmt: skip
+    logs = [math.log(0.010 / time) for time in seconds]
+    half = stats.t.ppf(0.975, 2) * stats.sem(logs)
+    _, *values = table(*rounds).rows[1][5:]
+    assert values == pytest.approx(
+        [math.exp(np.mean(logs) + sign * half) / 2 for sign in (0, -1, 1)]
+    )
+
+
+def test_a_cost_cell_that_failed_has_its_outcome() -> None:
+    found = table(stepped(1, 0.010), stepped(2, 0.008, outcome="crashed"))
+    assert found.rows[1][4:] == ("crashed",) * 5
+
+
+def test_only_train_steps_are_shown() -> None:
+    found = table(
+        stepped(1, 0.010), stepped(2, 0.008), stepped(1, 0.002, mode="forward"),
+        stepped(2, 0.002, mode="forward", outcome="unsupported"),
+    )  # fmt: skip
+    assert [row[3] for row in found.rows] == [1, 2]
+
+
+def test_a_run_with_trainings_and_cost_cells_has_both() -> None:
+    found = table(stepped(1, 0.010), stepped(2, 0.008), trained(1, 10.0), trained(2, 6.25))
+    rows = {(row[0], row[4]): row[7] for row in found.rows}
+    assert {setting for setting, _ in rows} == {"task=cost", "task=counting"}
+    assert rows["task=cost", 2] == pytest.approx(0.625)
+    assert rows["task=counting", 2] == pytest.approx(0.8)
 
 
 def test_a_run_on_single_devices_has_no_such_table() -> None:

@@ -32,6 +32,7 @@ from synthbench.store import read_run
 from synthbench.suites.cell import model_of
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
+from synthbench.tasks.base import Task, require_one_device
 from synthbench.tasks.catalog import check_task
 from tests.parallel_steps import RECIPE, stack, trainer, unequal
 from tests.plugins.losing_a_device import replicas
@@ -195,18 +196,20 @@ SUITE = """
 axes: {{variant: [V], framework: [torch, jax], task: [{task}], mode: [train], seq_len: [8],
         batch: [6], dtype: [float64], devices: {devices}}}
 model: {{kind: decoder, d_model: 16, heads: 2, vocabulary: 31}}
-tasks:
-  {task}: {{steps: 12, evaluations: 2, held_out: 20}}
+{tasks}
 measure: {{ceiling: false, kernel_seconds: 0, parity: false}}
 """
 COST = """
-axes: {variant: [V], framework: [torch], mode: [train], seq_len: [8], batch: [6], devices: [1, 2]}
-model: {d_model: 16, heads: 2}
+axes: {variant: [V], framework: [torch], mode: [forward, train, decode], seq_len: [8], batch: [6],
+       devices: [1, 2]}
+model: {kind: decoder, d_model: 16, heads: 2, vocabulary: 31}
 """
 
 
 def plan_of(task: str, devices: str) -> Plan:
-    text = SUITE.format(task=task, devices=devices)
+    options = "steps: 12, evaluations: 2, held_out: 20"
+    tasks = "" if task == "losing_a_step" else f"tasks: {{{task}: {{{options}}}}}"
+    text = SUITE.format(task=task, tasks=tasks, devices=devices)
     return make_plan(parse_suite(text, name="mine", source="mine.yaml"), "cpu")
 
 
@@ -252,8 +255,9 @@ def test_cells_on_several_devices(tmp_path: Path) -> None:
         assert both[7:] == ("one round", "one round")
 
 
-def test_a_cell_that_loses_a_device_ends_with_the_reason(tmp_path: Path) -> None:
-    plan = plan_of("losing_a_device", "[2]")
+@pytest.mark.parametrize("task", ["losing_a_device", "losing_a_step"])
+def test_a_cell_that_loses_a_device_ends_with_the_reason(task: str, tmp_path: Path) -> None:
+    plan = plan_of(task, "[2]")
     plan = replace(plan, cells=tuple(cell for cell in plan.cells if cell.framework == "torch"))
     (record,) = run(plan, tmp_path / "run", "tests.plugins.losing_a_device")
     assert record.outcome == "crashed"
@@ -269,11 +273,36 @@ def test_a_plan_says_which_cells_cannot_use_several_devices() -> None:
         "batch 6 cannot be divided by 4 devices; give a multiple of 4, or other devices"
     }
     cost = make_plan(parse_suite(COST, name="mine", source="mine.yaml"), "cpu", check=check_task)
-    assert [cell.devices for cell in cost.cells] == [1]
+    assert sorted((cell.mode, cell.devices) for cell in cost.cells) == [
+        ("decode", 1), ("forward", 1), ("train", 1), ("train", 2)
+    ]  # fmt: skip
     assert {skip.reason for skip in cost.skipped} == {
-        "task cost uses one device; got devices 2: learning tasks can share their batches among "
-        "several"
+        f"task cost uses one device in mode {mode}; got devices 2: use mode train, whose devices "
+        "exchange gradients, or set devices to 1"
+        for mode in ("forward", "decode")
     }
+
+
+class Alone(Task):
+    """A task that says nothing of several devices."""
+
+    name = "alone"
+
+
+def test_a_task_says_whether_it_can_use_several_devices() -> None:
+    cell = plan_of("counting", "[2]").cells[0].changed(task="alone", options={})
+    with pytest.raises(UnsupportedError) as found:
+        require_one_device(Alone(), cell)
+    assert str(found.value) == (
+        "task alone uses one device; got devices 2: learning tasks, and train steps of task cost, "
+        "can share their batches among several"
+    )
+
+
+def test_a_cuda_graph_is_of_one_device() -> None:
+    cell = plan_of("counting", "[2]").cells[0].changed(task="cost", options={}, device="cuda")
+    with pytest.raises(UnsupportedError, match="a CUDA graph has the step of one device; got dev"):
+        check_task(cell.changed(compile="cuda_graph"))
 
 
 def test_the_number_of_devices_is_part_of_a_cell_and_of_nothing_else() -> None:

@@ -17,6 +17,7 @@ from synthbench.backends.jax import backend as jax_backend
 from synthbench.backends.jax import placement as jax_placement
 from synthbench.backends.torch import backend as torch_backend
 from synthbench.backends.torch import placement as torch_placement
+from synthbench.backends.torch import step as torch_step
 from synthbench.backends.torch.cpu_matmul import libraries
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.errors import FrameworkMissingError
@@ -179,7 +180,7 @@ def test_inputs_get_their_type_before_they_leave_the_cpu(monkeypatch: pytest.Mon
 
     monkeypatch.setattr(torch.Tensor, "to", spy)
     batch = Batch(np.zeros((1, 4, 8)), np.zeros((1, 4), np.int64), np.ones((1, 4), bool))
-    inputs, targets, mask = torch_backend.to_device(batch, Setting(dtype="float32"))
+    inputs, targets, mask = torch_step.to_device(batch, Setting(dtype="float32"))
     assert inputs.dtype == torch.float32
     assert mask is not None and targets.dtype == torch.int64
     assert moved == [torch.float32, torch.int64, torch.bool]

@@ -61,6 +61,16 @@ def test_what_a_fused_form_may_leave_out_is_allowed_for() -> None:
         require_plausible("train", timing(1e-3), flops(2_210_000), CEILING, needed_share=0.5)
 
 
+def test_several_devices_have_several_ceilings_but_on_a_cpu() -> None:
+    gpu = CEILING.model_copy(update={"device": "cuda:1"})
+    require_plausible("train", timing(1e-3), flops(2_100_000), gpu, devices=2)
+    with pytest.raises(ImplausibleError, match="120% of 2 times this device's best matrix-prod"):
+        require_plausible("train", timing(1e-3), flops(2_400_000), gpu, devices=2)
+    cpu = CEILING.model_copy(update={"device": "cpu"})
+    with pytest.raises(ImplausibleError, match="120% of this device's best matrix-product rate"):
+        require_plausible("train", timing(1e-3), flops(1_200_000), cpu, devices=2)
+
+
 def test_under_dispatch_is_refused() -> None:
     require_plausible("forward", timing(3e-6, dispatch=5e-6), None, CEILING)
     with pytest.raises(ImplausibleError, match=r"2\.00 us, less than half .*5\.00 us.*not awaited"):

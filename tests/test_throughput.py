@@ -126,6 +126,10 @@ def test_nvml_counts_millijoules(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     with energy_counter("cuda:1") as counter:
         assert counter is not None and counter.source == "NVML, the whole GPU"
+    with energy_counter("cuda:0", 2) as counter:
+        assert counter is not None and counter.source == "NVML, 2 whole GPUs"
+        assert counter.joules() == 2 * 1234.5
+        assert counter.state() is None
     assert nvml.open == 0
 
 

@@ -23,7 +23,7 @@ ONE_SIDED = {
     "torch/cpu_matmul.py": "only PyTorch has two libraries for matrix products on a CPU",
     "torch/flop_formulas.py": "for torch's own counter, which has no counterpart in JAX",
     "torch/prediction.py": "XLA plans the memory of a program when it compiles it",
-    "torch/parallel.py": "torch has a process for each device, JAX one for all",
+    "torch/parallel_training.py": "torch has a process for each device, JAX one for all",
     "torch/replica.py": "torch has a process for each device, JAX one for all",
     "torch/replica_process.py": "torch has a process for each device, JAX one for all",
     "torch/mixers/compiled.py": "JAX compiles everything",
@@ -37,6 +37,8 @@ UNAVOIDABLE = {
     "contractions.py": "one function per ATen operation, and one per JAX primitive",
     "decode_step.py": "a step calls a module in torch, and a program of arrays in JAX",
     "flops.py": "torch is traced by fvcore or counted while it runs; a jaxpr is walked",
+    "parallel.py": "torch has a process for each device, JAX one for all",
+    "parallel_step.py": "torch has a process for each device, JAX one for all",
     "private_api.py": "each framework has its own private API",
     "mixers/blockwise.py": "torch loops over blocks in Python, JAX within one program",
     "mixers/features.py": "JAX takes all components as terms of one loop",
@@ -59,18 +61,19 @@ UNAVOIDABLE = {
     "per block of code, which also enables float64",
     "placement.py: only in torch: found_devices, synchronize, reset_peak": "JAX waits for arrays, "
     "cannot reset a peak, and names its devices itself",
-    "placement.py: only in jax: find_devices, platform, compute_capability": "JAX traces without "
-    "knowing the device, and one process works on several",
+    "placement.py: only in jax: platform, compute_capability": "JAX traces without knowing the "
+    "device",
     "training.py: only in torch: Sums, Trainer.to_device, clip": "optax clips, and torch's "
     "processes add up losses and weights by name",
     "training.py: only in jax: Trainer.computing, Trainer.outputs, Trainer.like, "
-    "Trainer.on_device, Trainer.on_first_device, Trainer.placed, placements, data_parallel": "a "
+    "Trainer.on_device, Trainer.on_first_device, Trainer.placed": "a "
     "program of arrays, which are placed on a mesh of devices",
     "training.py: parameters of adamw": "an optimizer owns its parameters in torch, not in optax",
     "training.py: parameters of Trainer.__init__": "one JAX process works on all devices",
     "training.py: parameters of Trainer.whole_batch": "torch adds up over processes",
-    "step.py: only in torch: Step.cached_bytes, Step.run, compiled": "only torch keeps "
-    "weights between calls, and torch.compile wraps a module",
+    "step.py: only in torch: Step.cached_bytes, Step.compiled_function, Step.step, Step.run, "
+    "Step.whole_batch, compiled": "only torch keeps weights between calls, torch.compile wraps a "
+    "module, and each process does its own part of a step",
     "step.py: only in jax: is_on_cpu, program": "XLA compiles a function of arrays, which may "
     "be on any device",
     "model.py: only in jax: output_check": "torch checks outputs by hooks, JAX while it traces",

@@ -100,6 +100,12 @@ class FakeStep:
     def device_seconds(self, ahead: float) -> float | None:
         return None
 
+    def in_every_process(self, act: Callable[[], Any]) -> Any:
+        return act()
+
+    def close(self) -> None:
+        self.asked.append("close")
+
     def reset_device_peak(self) -> None:
         self.asked.append("reset")
 
@@ -128,6 +134,7 @@ def measure(
     ceiling: Ceiling | None = None,
     dispatch: float = 0.0,
     available_memory: int | None = None,
+    of: Cell | None = None,
 ) -> tuple[Measurements, list[str]]:
     smallest = Smallest(dispatch)
     backend: Any = SimpleNamespace(
@@ -135,7 +142,7 @@ def measure(
         predict_memory=lambda *_: MemoryPlan("fake shapes", 4500, 3500),
         smallest_step=lambda device: smallest,
     )
-    return run_cell(backend, cell(), MEASURE, None, report, ceiling, available_memory)
+    return run_cell(backend, of or cell(), MEASURE, None, report, ceiling, available_memory)
 
 
 def test_everything_is_measured_once_and_in_order() -> None:
@@ -143,7 +150,7 @@ def test_everything_is_measured_once_and_in_order() -> None:
     measured, notes = measure(step)
     assert notes == []
     assert step.asked[:7] == ["compile", "step", "wait", "reset", "step", "wait", "peak"]
-    assert step.asked[-1] == "traced_flops"  # counting allocates, so it is last
+    assert step.asked[-2:] == ["traced_flops", "close"]  # counting allocates, so it is last
     assert step.asked.count("reset") == 1
     assert measured.timing is not None
     assert len(measured.timing.samples) >= 4
@@ -216,7 +223,7 @@ def test_a_prediction_is_stored_beside_what_was_there() -> None:
     assert (predicted.bytes, predicted.tool, predicted.available) == (4400, "fake compiler", None)
 
 
-@pytest.mark.parametrize(("compiled", "asked"), [(None, []), (9000, ["compile"])])
+@pytest.mark.parametrize(("compiled", "asked"), [(None, []), (9000, ["compile", "close"])])
 def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: list[str]) -> None:
     step = FakeStep()
     step.compiled_bytes = compiled
@@ -227,6 +234,23 @@ def test_what_is_predicted_not_to_fit_is_not_run(compiled: int | None, asked: li
     assert step.asked == asked
     assert told[-1].predicted_memory is not None
     assert told[-1].predicted_memory.bytes == (compiled or 4500)
+
+
+def test_what_several_devices_do_not_know_is_empty_with_the_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    why = {name: f"no {name}" for name in ("peak_bytes", "traced_flops", "compiler_flops")}
+    monkeypatch.setattr(FakeStep, "missing_counters", why)
+    step = FakeStep()
+    measured, notes = measure(step, of=cell(batch=4, devices=2))
+    assert "traced_flops" not in step.asked
+    assert notes == []
+    assert measured.memory is not None and measured.flops is not None
+    assert (measured.memory.peak, measured.memory.method) == (None, "")
+    assert measured.flops.traced is None
+    assert measured.missing.items() >= why.items()
+    of_each = "each of the 2 devices has its own"
+    assert (measured.missing["watts"], measured.missing["sm_megahertz"]) == (of_each, of_each)
 
 
 def test_a_median_that_cannot_be_is_refused_with_everything_measured() -> None:
@@ -250,8 +274,8 @@ def test_what_disturbed_the_steady_state_is_told(monkeypatch: pytest.MonkeyPatch
     class Disturbed:
         warnings = ["another process was busy"]  # noqa: RUF012
 
-        def __init__(self, device: str) -> None:
-            assert device == "cuda"
+        def __init__(self, device: str, devices: int) -> None:
+            assert (device, devices) == ("cuda", 1)
 
         def __enter__(self) -> None: ...
         def __exit__(self, *exception: object) -> None: ...

@@ -13,11 +13,10 @@ from jax import Array
 from benchmarks.peers import textbook_jax
 from benchmarks.peers.pairs import TEXTBOOK, Pair
 from synthbench.backends.base import Batch, Setting
-from synthbench.backends.jax.backend import to_device
 from synthbench.backends.jax.module import DTYPES
 from synthbench.backends.jax.placement import find_device
 from synthbench.backends.jax.precision import full_precision
-from synthbench.backends.jax.step import JaxStep
+from synthbench.backends.jax.step import JaxStep, to_device
 from synthbench.mixers import base
 from synthbench.models.model import Model
 

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 from benchmarks.peers import textbook_torch
 from benchmarks.peers.pairs import TEXTBOOK, Pair
 from synthbench.backends.base import Batch, Setting
-from synthbench.backends.torch.backend import to_device
 from synthbench.backends.torch.module import DTYPES
-from synthbench.backends.torch.step import TorchStep
+from synthbench.backends.torch.step import TorchStep, to_device
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 

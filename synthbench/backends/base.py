@@ -25,7 +25,7 @@ class Setting:
     form: str = "auto"  # auto, fused, reference
     compile: str = "compiled"  # eager, compiled, cuda_graph
     quick: bool = False  # XLA compiles in less time, to slower code: for a check, not for timing
-    devices: int = 1  # that share each batch of a training
+    devices: int = 1  # that share each batch of a training or of a train step
 
 
 @dataclass(frozen=True)
@@ -118,6 +118,10 @@ class Step(Protocol):
 
     Call `compile` once, then the object itself as often as needed. A call may return before the
     device has finished: `wait` blocks until the results are complete.
+
+    Several devices (`Setting.devices`) do a train step together, each with a copy of the model and
+    an equal share of the batch; it is that of one device, up to rounding. It ends when the slowest
+    of them is done. Bytes are of one copy of the model, and of the whole batch.
     """
 
     form: str | None  # of the mixer that was built: reference or fused; None for a plug-in's own
@@ -164,13 +168,19 @@ class Step(Protocol):
         """What the compiled program will allocate, before it runs; None if nothing is compiled."""
 
     def traced_flops(self) -> TracedFlops:
-        """Count the FLOPs of this step from the program."""
+        """Count the FLOPs of this step from the program.
+
+        Raises UnsupportedError where `missing_counters` says why there are none.
+        """
 
     def compiler_flops(self) -> float | None:
         """The compiler's own count for this step; None if it has none."""
 
     def memory_plan(self) -> MemoryPlan | None:
-        """What the framework plans to allocate for this step; None if it has no plan."""
+        """What the framework plans to allocate for this step; None if it has no plan.
+
+        Of several devices, for one of them; on a CPU for all together.
+        """
 
     def device_seconds(self, ahead: float) -> float | None:
         """Do a step; its seconds on the device, without pauses; None: not known.
@@ -190,10 +200,20 @@ class Step(Protocol):
 
     @property
     def missing_counters(self) -> Mapping[str, str]:
-        """Why `device_peak_bytes` and `device_seconds` are None, by metric; empty on a CPU.
+        """Why numbers of this step are not known, by metric; empty for one device that is a CPU.
 
-        The metrics are peak_bytes and device_seconds; one that is known is not among them.
+        The metrics are peak_bytes, device_seconds, traced_flops and compiler_flops; one that is
+        known is not among them.
         """
+
+    def in_every_process(self, act: Callable[[], Any]) -> Any:
+        """Do something before the next step in each process that computes it; what it gave here.
+
+        Where there are several processes, `act` must be picklable.
+        """
+
+    def close(self) -> None:
+        """End what was started for further devices; no method may be called after it."""
 
 
 class Trainer(Protocol):
@@ -300,6 +320,9 @@ class Backend(Protocol):
 
         A step of mode `decode` decodes the last position of the batch, and returns its logits
         [B,V]; the positions before it, and the source, are read here. Each step does the same.
+
+        Raises UnsupportedError if there are fewer devices than the setting wants, and for another
+        mode than train on several.
         """
 
     def apply(

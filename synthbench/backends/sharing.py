@@ -1,4 +1,4 @@
-"""How several devices share the batches of a training, in both frameworks."""
+"""How several devices share the batches of a training or of a train step, in both frameworks."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from synthbench.backends.base import Batch, Setting
-from synthbench.devices import HOST, device_kind, index_of, is_host
+from synthbench.backends.base import Batch, MemoryPlan, Setting
+from synthbench.devices import device_kind, from_device, index_of, is_host
 from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.mixers.base import Array
 
@@ -25,9 +25,16 @@ def device_names(setting: Setting, found: int, framework: str) -> list[str]:
             f"{setting.devices} devices are wanted from {setting.device} on, but {framework} finds "
             f"{there}; set devices to at most {max(found - first, 1)}"
         )
-    if is_host(setting.device):
-        return [HOST] * setting.devices
-    return [f"{kind}:{first + place}" for place in range(setting.devices)]
+    return from_device(setting.device, setting.devices)
+
+
+def require_train(mode: str, setting: Setting) -> None:
+    """Raise UnsupportedError for a step on several devices that exchanges no gradients."""
+    if setting.devices > 1 and mode != "train":
+        raise UnsupportedError(
+            f"a step of mode {mode} uses one device; got devices {setting.devices}: use mode "
+            "train, or set devices to 1"
+        )
 
 
 def require_shares(batch: Batch, devices: int) -> None:
@@ -54,3 +61,24 @@ def shares(batch: Batch, devices: int) -> list[Batch]:
             parts(batch.padding_mask), parts(batch.weights), strict=True,
         )
     ]  # fmt: skip
+
+
+def real_targets(batch: Batch) -> float:
+    """How many targets count in the loss of a batch, by their weights."""
+    weights = batch.loss_weights
+    return float(batch.targets.size if weights is None else weights.sum())
+
+
+def of_devices(plan: MemoryPlan, setting: Setting) -> MemoryPlan:
+    """The plan for each of the devices as a record has it: for one; on a CPU for all together."""
+    copies = setting.devices if is_host(setting.device) else 1
+    return replace(
+        plan,
+        peak_bytes=copies * plan.peak_bytes,
+        temporary_bytes=copies * plan.temporary_bytes,
+    )
+
+
+def of_one_device(what: str, devices: int) -> str:
+    """Why a step on several devices has no such number; for `missing_counters`."""
+    return f"{what} is known of one device only, and this step used {devices}"

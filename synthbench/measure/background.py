@@ -9,10 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from synthbench.measure.child_processes import PROC, can_run, cpu_seconds, descendants
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.plausibility import ImplausibleError
-
-PROC = Path("/proc")
 
 # OpenMP's threads spin before they sleep. Measured after torch steps: at most 3 ms per thread with
 # GNU's runtime, which PyTorch ships; XLA's threads 0.2 ms. Intel's spins 200 ms by default.
@@ -26,14 +25,9 @@ SPINS_FOREVER = {  # by the user's own setting: nothing can be concluded from bu
     "GOMP_SPINCOUNT": ("infinite", "infinity"),
     "KMP_BLOCKTIME": ("infinite",),
 }
-# torch.compile starts its pool of compilers beside the first compilation, whatever steps do later.
-COMPILERS = b"torch/_inductor/compile_worker/"
 LOOK_SECONDS = 0.0005  # between two looks
 QUIET_LOOKS = 2  # in a row, until nothing is left
 QUIET_SECONDS = 0.0001  # CPU seconds between two looks, at most: the process's own bookkeeping
-STATE, USER, SYSTEM = 0, 11, 12  # fields of a stat file after the name, proc(5)
-RUNS = "R"  # or waits for a core
-ENDED = ["S", *["0"] * SYSTEM]
 LONGEST_SECONDS = 2.0  # a thread that gets no core for so long is not waited for
 
 
@@ -51,16 +45,15 @@ def read_activity(proc: Path = PROC) -> Activity:
     Without /proc, CPU seconds alone, of threads alone.
     """
     own = f"{os.getpid()}/task/{threading.get_native_id()}/stat"
-    children = _descendants(os.getpid(), proc)
+    children = descendants(os.getpid(), proc)
     paths = [
         path
         for process in (os.getpid(), *children)
         for path in (proc / str(process)).glob("task/*/stat")
         if not str(path).endswith(own)
     ]
-    ticks = sum(_ticks(proc / str(child) / "stat") for child in children)
-    cpu = time.process_time() - time.thread_time() + ticks / os.sysconf("SC_CLK_TCK")
-    return Activity(cpu, sum(_fields(path)[STATE] == RUNS for path in paths))
+    cpu = time.process_time() - time.thread_time() + cpu_seconds(children, proc)
+    return Activity(cpu, sum(can_run(path) for path in paths))
 
 
 def require_idle(
@@ -114,39 +107,3 @@ def allowed_seconds(cores: int, environment: Mapping[str, str], proc: Path = PRO
         loaded = ""
     intel = any(runtime in loaded for runtime in INTEL_RUNTIMES)
     return cores * (SPIN_SECONDS_INTEL if intel else SPIN_SECONDS)
-
-
-def _fields(path: Path) -> list[str]:
-    """The fields of a stat file after the name, proc(5); of a thread that has ended, ENDED."""
-    try:
-        return path.read_text(errors="replace").rpartition(")")[2].split() or ENDED
-    except OSError:
-        return ENDED
-
-
-def _ticks(path: Path) -> int:
-    """CPU time of a process, with its threads, in ticks of the system's clock."""
-    fields = _fields(path)
-    return int(fields[USER]) + int(fields[SYSTEM])
-
-
-def _descendants(process: int, proc: Path) -> list[int]:
-    """The child processes of a process, and theirs, without COMPILERS; as the system lists them."""
-    found: list[int] = []
-    for path in (proc / str(process)).glob("task/*/children"):
-        try:
-            children = [int(word) for word in path.read_text().split()]
-        except OSError:
-            continue
-        for child in children:
-            if not _is_compiler(child, proc):
-                found += [child, *_descendants(child, proc)]
-    return found
-
-
-def _is_compiler(process: int, proc: Path) -> bool:
-    """Whether a process belongs to the framework's own COMPILERS."""
-    try:
-        return COMPILERS in (proc / str(process) / "cmdline").read_bytes()
-    except OSError:
-        return False

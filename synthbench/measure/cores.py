@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PROC = Path("/proc")
+from synthbench.measure.child_processes import PROC, cpu_seconds, descendants
+
 SYSTEM = Path("/sys/devices/system/cpu")
 
 # A warning needs other processes to take more than this share of the cores' time. The system counts
@@ -27,7 +28,7 @@ class Reading:
     """The counters of some cores and of this process, and the clock rate, at one moment."""
 
     wall: float  # seconds
-    own: float  # CPU seconds of this process, with all threads and ended children
+    own: float  # CPU seconds of this process, with all threads and child processes
     busy: float | None  # seconds in which any process ran on these cores; None: not readable
     stolen: float  # seconds the hypervisor gave to others
     preempted: int  # involuntary context switches of this process
@@ -39,13 +40,14 @@ def read_cores(cores: Sequence[int], proc: Path = PROC, system: Path = SYSTEM) -
     """Read every counter; one that this system does not have is None or zero."""
     this = resource.getrusage(resource.RUSAGE_SELF)
     ended = resource.getrusage(resource.RUSAGE_CHILDREN)
+    children = cpu_seconds(descendants(os.getpid(), proc), proc)
     busy, stolen = _busy(cores, proc)
     folders = [system / f"cpu{core}" for core in cores]
     kilohertz = [_number(folder / "cpufreq/scaling_cur_freq") for folder in folders]
     known = [value for value in kilohertz if value]
     return Reading(
         wall=time.perf_counter(),
-        own=this.ru_utime + this.ru_stime + ended.ru_utime + ended.ru_stime,
+        own=this.ru_utime + this.ru_stime + ended.ru_utime + ended.ru_stime + children,
         busy=busy,
         stolen=stolen,
         preempted=this.ru_nivcsw,

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from synthbench.devices import device_kind, is_host
+from synthbench.devices import device_kind, from_device, is_host
 from synthbench.measure.gpu import handle_of, open_nvml, read_state
 from synthbench.record import DeviceState
 
@@ -46,6 +46,24 @@ class NvmlCounter:
         return read_state(self.nvml, self.handle)
 
 
+class SeveralCounters:
+    """The energy of several GPUs together."""
+
+    def __init__(self, counters: Sequence[NvmlCounter]) -> None:
+        self.counters = counters
+        self.source = f"NVML, {len(counters)} whole GPUs"
+
+    def joules(self) -> float | None:
+        """The sum; None if one of them cannot be read."""
+        found = [counter.joules() for counter in self.counters]
+        known = [joules for joules in found if joules is not None]
+        return sum(known) if len(known) == len(found) else None
+
+    def state(self) -> DeviceState | None:
+        """None: each has a clock rate and a power of its own."""
+        return None
+
+
 class RaplCounter:
     """The energy of all processor packages, without their memory."""
 
@@ -79,8 +97,8 @@ class RaplCounter:
 
 
 @contextlib.contextmanager
-def energy_counter(device: str) -> Iterator[EnergyCounter | None]:
-    """The counter of a device; None where there is none that can be read."""
+def energy_counter(device: str, devices: int = 1) -> Iterator[EnergyCounter | None]:
+    """The counter of the devices from this one on; None where there is none that can be read."""
     if is_host(device):
         rapl = RaplCounter()
         yield rapl if rapl.joules() is not None else None
@@ -89,8 +107,12 @@ def energy_counter(device: str) -> Iterator[EnergyCounter | None]:
         yield None
         return
     with open_nvml() as nvml:
-        handle = None if nvml is None else handle_of(nvml, device)
-        counter = None if handle is None else NvmlCounter(nvml, handle)
+        names = [device] if devices == 1 else from_device(device, devices)
+        handles = [] if nvml is None else [handle_of(nvml, name) for name in names]
+        counters = [NvmlCounter(nvml, handle) for handle in handles if handle is not None]
+        counter: EnergyCounter | None = None
+        if len(counters) == len(names):
+            counter = counters[0] if devices == 1 else SeveralCounters(counters)
         yield counter if counter is not None and counter.joules() is not None else None
 
 

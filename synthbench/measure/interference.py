@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 
-from synthbench.devices import device_kind
+from synthbench.devices import device_kind, from_device
 from synthbench.measure.cores import CoreMonitor
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.gpu import GpuMonitor
 
 
 class InterferenceMonitor:
-    """A context manager that watches the cores and the device."""
+    """A context manager that watches the cores, and the devices from this one on."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, devices: int = 1) -> None:
         self._parts: list[CoreMonitor | GpuMonitor] = [CoreMonitor(usable_cores())]
         if device_kind(device).has_nvml:
-            self._parts.insert(0, GpuMonitor(device))
+            names = [device] if devices == 1 else from_device(device, devices)
+            self._parts = [*map(GpuMonitor, names), *self._parts]
         self._stack = ExitStack()
 
     @property

@@ -6,13 +6,12 @@ of tensors without data, or at least the declared parameters.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from synthbench.backends.base import Backend, Batch, MemoryPlan
+from synthbench.backends.sharing import of_devices
 from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
 from synthbench.measure.environment import available_memory
-from synthbench.measure.inputs import random_batch, setting_of
+from synthbench.measure.inputs import empty_batch, setting_of
 from synthbench.models.model import Model
 from synthbench.models.state import state_bytes
 from synthbench.record import PredictedMemory
@@ -42,13 +41,8 @@ def predict(backend: Backend, model: Model, cell: Cell, batch: Batch) -> MemoryP
 def predict_on_devices(backend: Backend, model: Model, cell: Cell) -> MemoryPlan:
     """`predict` where several devices share the batch: for one of them, on a CPU for all."""
     own = cell.changed(batch=cell.batch // cell.devices, devices=1)
-    plan = predict(backend, model, own, random_batch(model, own.batch, own.seq_len, own.seed))
-    copies = cell.devices if is_host(cell.device) else 1
-    return replace(
-        plan,
-        peak_bytes=copies * plan.peak_bytes,
-        temporary_bytes=copies * plan.temporary_bytes,
-    )
+    plan = predict(backend, model, own, empty_batch(model, own.batch, own.seq_len))
+    return of_devices(plan, setting_of(cell))
 
 
 def declared_plan(model: Model, cell: Cell) -> MemoryPlan:

@@ -91,7 +91,7 @@ def check_own_length(backend: Backend, cell: Cell, available: int | None = None)
     start = start_values(model.parameters(), cell.seed)
     # torch.compile would take longer than the cell; XLA has an option for that.
     compile = "eager" if cell.framework == "torch" else cell.compile
-    setting = replace(setting_of(cell), compile=compile, quick=True)
+    setting = replace(setting_of(cell), compile=compile, quick=True, devices=1)
     run = _Run(backend, model, start, batch, setting)
     try:
         forward, gradient = run.errors(outputs, gradients)

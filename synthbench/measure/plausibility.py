@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
 from synthbench.record import Flops, Timing
 from synthbench.run_info import Ceiling
@@ -55,12 +56,18 @@ def require_formula(mode: str, flops: Flops) -> None:
     )
 
 
+def ceilings_of(ceiling: Ceiling, devices: int) -> int:
+    """How many times the ceiling these devices have; on a CPU, they are shares of it."""
+    return 1 if is_host(ceiling.device) else devices
+
+
 def require_plausible(
     mode: str,
     timing: Timing,
     flops: Flops | None,
     ceiling: Ceiling | None,
     needed_share: float = 1.0,
+    devices: int = 1,
 ) -> list[str]:
     """Raise ImplausibleError for a median below the dispatch time or above the device's ceiling.
 
@@ -78,13 +85,15 @@ def require_plausible(
     counted = None if flops is None else step_flops(mode, flops.formula, flops.traced)
     if not counted or ceiling is None:
         return []
-    share = counted / median / ceiling.flops_per_second
+    times = ceilings_of(ceiling, devices)
+    share = counted / median / (times * ceiling.flops_per_second)
     if share * needed_share <= 1 + CEILING_NOISE:
         return []
+    whose = "this device's" if times == 1 else f"{times} times this device's"
     needed = f", of which at least {needed_share:.0%} are necessary," if needed_share < 1 else ""
     reason = (
         f"a step of {counted} FLOPs{needed} in {median * 1e6:.3g} us is {share:.0%} of "
-        f"this device's best matrix-product rate ({ceiling.flops_per_second / 1e9:.4g} GFLOP/s in "
+        f"{whose} best matrix-product rate ({ceiling.flops_per_second / 1e9:.4g} GFLOP/s in "
         f"{ceiling.framework} {ceiling.dtype})"
     )
     if ceiling.warnings:

@@ -22,12 +22,14 @@ DEVICE_STEPS = 5  # whose time on the device is read
 AHEAD = 1.5  # times the median step: long enough for Python to queue a whole step
 
 
-def measure_throughput(step: Step, device: str, median: float) -> Throughput | None:
+def measure_throughput(
+    step: Step, device: str, median: float, devices: int = 1
+) -> Throughput | None:
     """Measure a step with a full queue; None on a CPU whose energy cannot be read.
 
     There, steps are not queued: the median says it all.
     """
-    with energy_counter(device) as counter:
+    with energy_counter(device, devices) as counter:
         if is_host(device) and counter is None:
             return None
         steps = max(FEWEST_STEPS, min(MOST_STEPS, round(SECONDS / max(median, 1e-9))))

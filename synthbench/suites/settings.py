@@ -99,8 +99,8 @@ class CellAxes(Section):
     )
     devices: Annotated[tuple[Devices, ...], Field(min_length=1)] | None = Field(
         default=None,
-        description="Devices that share each batch of a learning task, counted from the run's "
-        "device on; null: 1. On a CPU, shares of its cores.",
+        description="Devices that share each batch of a learning task, or of a train step of the "
+        "task cost, counted from the run's device on; null: 1. On a CPU, shares of its cores.",
         examples=[[1, 2, 4]],
     )
 

@@ -124,6 +124,6 @@ def require_one_device(task: Task, cell: Cell) -> None:
     """Raise UnsupportedError for a cell on several devices whose task cannot use them."""
     if cell.devices > 1 and not task.on_several_devices:
         raise UnsupportedError(
-            f"task {task.name} uses one device; got devices {cell.devices}: learning tasks can "
-            "share their batches among several"
+            f"task {task.name} uses one device; got devices {cell.devices}: learning tasks, and "
+            "train steps of task cost, can share their batches among several"
         )

@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 
 from synthbench.backends.base import Backend, Step
 from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
-from synthbench.devices import is_host
+from synthbench.errors import UnsupportedError
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
 from synthbench.measure.calibration import calibration_product
 from synthbench.measure.ceiling import smallest_step_seconds
 from synthbench.measure.decoding_parity import check_decoding, check_decoding_own_length
-from synthbench.measure.energy import why_no_energy
 from synthbench.measure.interference import InterferenceMonitor
-from synthbench.measure.memory import ResidentMark, mark_resident
+from synthbench.measure.memory import mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
-from synthbench.measure.memory_prediction import DECLARATION, declared_state, predict
+from synthbench.measure.memory_prediction import declared_state, predict_on_devices
 from synthbench.measure.plausibility import (
     ImplausibleError,
     require_formula,
@@ -37,7 +37,6 @@ from synthbench.measure.timing import (
     clock_of,
     least_warmup_seconds,
     time_steps,
-    timed,
     timed_result,
 )
 from synthbench.metrics import Metric
@@ -49,26 +48,19 @@ from synthbench.models.state import decode_flops, decoding_stack
 from synthbench.record import (
     Calibration,
     Flops,
-    Measurements,
-    Memory,
     OwnLength,
     Parity,
     Timing,
 )
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.tasks.base import Task, TaskContext
+from synthbench.tasks.cost_counts import count, kernels_not_checked, measure_memory, why_missing
 from synthbench.tasks.cost_metrics import COST_METRICS
-
-T = TypeVar("T")
-
-# A smaller rise may fit into pages that the process has already.
-SMALLEST_RISE_BYTES = 2**20
 
 # Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
 # leave are too small for large ones, which then need new space.
 ROOM_FOR_KEPT = 3
 
-PEAK = "peak_bytes"  # the metric
 UNSTABLE = "the time of a step still changed from the first sample to the last"
 
 
@@ -80,9 +72,14 @@ class Cost(Task):
     description: ClassVar[str] = "time, FLOPs and memory of a forward pass, train step or token"
     metrics: ClassVar[Mapping[str, Metric]] = COST_METRICS
     modes: ClassVar[tuple[Mode, ...]] = ("forward", "train", "decode")
+    on_several_devices: ClassVar[bool] = True  # in mode train
 
     def check(self, cell: Cell) -> None:
-        """Raise UnsupportedError where a cell decodes with a model that is not causal."""
+        """Raise UnsupportedError where a cell decodes with a model that is not causal.
+
+        Also for several devices in another mode than train, and in a CUDA graph.
+        """
+        require_parallel(cell)
         if cell.mode == "decode":
             decoding_stack(model_of(cell))
 
@@ -113,10 +110,10 @@ class Cost(Task):
         measured.flops = Flops(formula=formula, traced=None, traced_tool=None)
 
         context.stage("predicting memory")
-        batch = context.batch()
-        context.require_memory(predict(backend, model, cell, batch))
+        context.require_memory(predict_on_devices(backend, model, cell))
 
         context.stage("building")
+        batch = context.batch()
         begin = time.perf_counter()
         start = context.start_values()
         draw_seconds = time.perf_counter() - begin
@@ -124,66 +121,94 @@ class Cost(Task):
         step = backend.build(model, start, context.setting, cell.mode, batch)
         build_seconds = time.perf_counter() - begin
         del start
-        measured.parameters, measured.constants = step.parameter_count, step.constant_count
-        measured.form = step.form
-        require_declared_state(step, model, cell)
+        with closing(step):
+            return measure_step(context, step, draw_seconds, build_seconds)
 
-        context.stage("compiling")
-        with recording_kernels() as compiling:
-            begin = time.perf_counter()
-            step.compile()
-            compile_seconds = time.perf_counter() - begin
-        if (plan := step.predict_memory()) is not None:
-            context.require_memory(plan)
 
-        context.stage("running the first steps")
-        with recording_kernels() as running:
-            first_seconds, produced = timed_result(step, step.wait)
-        measured.kernels = list(compiling | running)
-        measured.kernel_choice = taken_kernel()
-        step.check(produced)
-        first = step.sample(produced)
-        del produced
+def measure_step(
+    context: TaskContext, step: Step, draw_seconds: float, build_seconds: float
+) -> list[str]:
+    """All of `Cost.run` once the step is built."""
+    backend, cell, measured = context.backend, context.cell, context.measured
+    model = context.model
+    measured.parameters, measured.constants = step.parameter_count, step.constant_count
+    measured.form = step.form
+    require_declared_state(step, model, cell)
 
-        context.stage("settling memory")
-        mark = mark_resident()
-        context.stage("reading memory")
-        second_seconds = measure_memory(step, cell, model, measured, mark)
+    context.stage("compiling")
+    with recording_kernels() as compiling:
+        begin = time.perf_counter()
+        step.compile()
+        compile_seconds = time.perf_counter() - begin
+    if (plan := step.predict_memory()) is not None:
+        context.require_memory(plan)
 
-        context.stage("timing")
-        steady, keeps_memory = time_step(context, step, second_seconds, first)
-        measured.timing = Timing(
-            build_seconds=build_seconds,
-            compile_seconds=compile_seconds,
-            first_step_seconds=first_seconds,
-            warmup_steps=steady.warmup_steps,
-            samples=[round(seconds, 9) for seconds in steady.samples],
-            clock=clock_of(cell.device),
-            precision_reached=steady.precision,
-            stable=steady.stable,
-            calibration=calibration_of(steady),
-            keeps_memory=keeps_memory,
-            dispatch_seconds=smallest_step_seconds(backend, cell.device),
+    context.stage("running the first steps")
+    with recording_kernels() as running:
+        first_seconds, produced = timed_result(step, step.wait)
+    measured.kernels = list(compiling | running)
+    measured.kernel_choice = taken_kernel()
+    step.check(produced)
+    first = step.sample(produced)
+    del produced
+
+    context.stage("settling memory")
+    mark = mark_resident()
+    context.stage("reading memory")
+    second_seconds = measure_memory(step, cell, model, measured, mark)
+
+    context.stage("timing")
+    steady, keeps_memory = time_step(context, step, second_seconds, first)
+    measured.timing = Timing(
+        build_seconds=build_seconds,
+        compile_seconds=compile_seconds,
+        first_step_seconds=first_seconds,
+        warmup_steps=steady.warmup_steps,
+        samples=[round(seconds, 9) for seconds in steady.samples],
+        clock=clock_of(cell.device),
+        precision_reached=steady.precision,
+        stable=steady.stable,
+        calibration=calibration_of(steady),
+        keeps_memory=keeps_memory,
+        dispatch_seconds=smallest_step_seconds(backend, cell.device),
+    )
+    context.stage("filling the queue")
+    median = float(np.median(steady.samples))
+    measured.throughput = measure_throughput(step, cell.device, median, cell.devices)
+    measured.missing |= why_missing(step, cell, measured)
+    if cell.mode == "train":
+        context.stage("repeating the first steps")
+        repeat_first_steps(context, step, draw_seconds)
+    measured.warnings += kernels_not_checked(measured)
+    notes = count(step, context)
+    context.stage("checking plausibility")
+    assert measured.flops is not None
+    require_formula(cell.mode, measured.flops)
+    measured.warnings += require_plausible(
+        cell.mode,
+        measured.timing,
+        measured.flops,
+        context.ceiling,
+        needed_share=needed_share_of(model, cell),
+        devices=cell.devices,
+    )
+    return notes
+
+
+def require_parallel(cell: Cell) -> None:
+    """Raise UnsupportedError for a cell on several devices that they cannot do together."""
+    if cell.devices == 1:
+        return
+    if cell.mode != "train":
+        raise UnsupportedError(
+            f"task cost uses one device in mode {cell.mode}; got devices {cell.devices}: use mode "
+            "train, whose devices exchange gradients, or set devices to 1"
         )
-        context.stage("filling the queue")
-        median = float(np.median(steady.samples))
-        measured.throughput = measure_throughput(step, cell.device, median)
-        measured.missing |= why_missing(step, cell.device, measured)
-        if cell.mode == "train":
-            context.stage("repeating the first steps")
-            repeat_first_steps(context, step, draw_seconds)
-        measured.warnings += kernels_not_checked(measured)
-        notes = count(step, context)
-        context.stage("checking plausibility")
-        require_formula(cell.mode, measured.flops)
-        measured.warnings += require_plausible(
-            cell.mode,
-            measured.timing,
-            measured.flops,
-            context.ceiling,
-            needed_share=needed_share_of(model, cell),
+    if cell.compile == "cuda_graph":
+        raise UnsupportedError(
+            f"a CUDA graph has the step of one device; got devices {cell.devices}: use compile: "
+            "eager or compiled, or set devices to 1"
         )
-        return notes
 
 
 def formula_of(model: Model, cell: Cell) -> int | None:
@@ -221,10 +246,12 @@ def time_step(
     """
     measure, measured = context.measure, context.measured
     assert measured.memory is not None
-    if keeps_memory := keep_freed_memory():
+    if keeps_memory := bool(step.in_every_process(keep_freed_memory)):
         # A buffer that does not fit into a gap left by an earlier one needs new address space.
-        raise_memory_limit(ROOM_FOR_KEPT * (measured.memory.peak or 0))
-    monitor = InterferenceMonitor(context.cell.device)
+        predicted = measured.predicted_memory
+        peak = measured.memory.peak or (0 if predicted is None else predicted.bytes)
+        step.in_every_process(partial(raise_memory_limit, ROOM_FOR_KEPT * peak))
+    monitor = InterferenceMonitor(context.cell.device, context.cell.devices)
 
     def inspect(produced: Any) -> None:
         last = step.sample(produced)  # before anything that still runs can change it
@@ -279,99 +306,3 @@ def repeat_first_steps(context: TaskContext, step: Step, draw_seconds: float) ->
         return float(step.sample(produced).item())
 
     require_same_losses(step.first_losses, repeat, context.cell.dtype, steps)
-
-
-def kernels_not_checked(measured: Measurements) -> list[str]:
-    """A warning where a kernel was timed that the parity check did not run."""
-    if measured.parity is None or measured.parity.forward is None:
-        return []
-    missing = [kernel for kernel in measured.kernels if kernel not in measured.parity.kernels]
-    if not missing:
-        return []
-    return [f"parity was checked with other kernels than: {', '.join(missing)}"]
-
-
-def measure_memory(
-    step: Step, cell: Cell, model: Model, measured: Measurements, mark: ResidentMark
-) -> float:
-    """Run one step, fill in `memory`, and return its seconds.
-
-    It must not be the first step, which also creates optimizer state and thread pools. There is no
-    peak where the device has no counter for it. Raises ImplausibleError for a peak of zero.
-    """
-    peak: int | None
-    held = step.parameter_bytes + step.optimizer_bytes + step.batch_bytes + step.gradient_bytes
-    held += step.state_bytes
-    step.reset_device_peak()
-    seconds = timed(step, step.wait)
-    if is_host(cell.device):
-        rise = mark.rise()
-        targets = cell.batch
-        if cell.mode != "decode":
-            targets *= math.prod(model.targets_of(cell.seq_len))
-        outputs = targets * model.classes * np.dtype(np.float32).itemsize
-        if rise == 0 and outputs >= SMALLEST_RISE_BYTES and not mark.zero_is_possible:
-            raise ImplausibleError(
-                f"the resident set did not rise in a step whose outputs take {outputs} bytes"
-            )
-        peak, method = held + rise, mark.description
-    else:
-        peak, method = step.device_peak_bytes(), step.device_peak_method
-    if peak is None and PEAK in step.missing_counters:
-        method = ""
-    elif not peak:
-        raise ImplausibleError(f"peak memory reads zero ({method})")
-    measured.memory = Memory(
-        parameters=step.parameter_bytes,
-        optimizer=step.optimizer_bytes,
-        batch=step.batch_bytes,
-        state=step.state_bytes,
-        peak=peak,
-        method=method,
-    )
-    return seconds
-
-
-def why_missing(step: Step, device: str, measured: Measurements) -> dict[str, str]:
-    """Metric -> why it is empty, where the device or the framework has no counter for it."""
-    throughput, found = measured.throughput, {}
-    if throughput is None or throughput.joules is None:
-        found["joules"] = why_no_energy(device)
-    empty = set()
-    if measured.memory is not None and measured.memory.peak is None:
-        empty.add(PEAK)
-    if throughput is not None and throughput.device_seconds is None:
-        empty.add("device_seconds")
-    return found | {name: why for name, why in step.missing_counters.items() if name in empty}
-
-
-def count(step: Step, context: TaskContext) -> list[str]:
-    """Fill in FLOPs and the memory plan, last since they allocate; notes on what failed.
-
-    A count that fails does not affect what was measured.
-    """
-    notes: list[str] = []
-    measured = context.measured
-
-    def attempt(what: str, make: Callable[[], T]) -> T | None:
-        context.stage(what)
-        try:
-            return make()
-        except Exception as error:  # a tool may fail on an operation in any way
-            notes.append(f"{what} failed: {type(error).__name__}: {error}")
-            return None
-
-    assert measured.flops is not None
-    assert measured.memory is not None
-    if (traced := attempt("tracing FLOPs", step.traced_flops)) is not None:
-        measured.flops.traced = traced.flops
-        measured.flops.traced_tool = traced.tool
-        measured.flops.uncounted = dict(traced.uncounted)
-    measured.flops.compiler = attempt("reading the compiler's FLOPs", step.compiler_flops)
-    predicted = measured.predicted_memory
-    if predicted is not None and predicted.tool != DECLARATION:  # it was the plan
-        measured.memory.planned, measured.memory.planned_tool = predicted.bytes, predicted.tool
-    elif (plan := attempt("planning memory", step.memory_plan)) is not None:
-        measured.memory.planned = plan.peak_bytes
-        measured.memory.planned_tool = plan.tool
-    return notes

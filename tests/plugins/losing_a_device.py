@@ -1,4 +1,4 @@
-"""A learning task that kills one of the processes of its own training, at a step."""
+"""Tasks that kill one of the processes of their own cell: at a step, or before it is timed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from typing import ClassVar
 from synthbench.backends.base import Batch
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
+from synthbench.record import Measurements
+from synthbench.tasks.base import TaskContext
+from synthbench.tasks.cost import Cost
 from synthbench.tasks.learning.examples import Examples
 from tests.plugins.counting import Counting
 
@@ -43,3 +46,23 @@ class LosingADevice(Counting):
             return train.batch(numbers)
 
         return {**found, "train": replace(train, batch=batch)}
+
+
+@dataclass(frozen=True)
+class LosingAStep(Cost):
+    """The task cost, until the process of the second device is killed."""
+
+    name: ClassVar[str] = "losing_a_step"
+
+    def run(self, context: TaskContext) -> list[str]:
+        """As the task cost; the stage in which steps are timed begins with a kill."""
+        report = context.report
+
+        def report_and_kill(stage: str, measured: Measurements) -> None:
+            report(stage, measured)
+            if stage == "timing":
+                (replica,) = replicas(os.getpid())
+                os.kill(replica, signal.SIGKILL)
+
+        context.report = report_and_kill
+        return super().run(context)

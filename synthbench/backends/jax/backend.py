@@ -16,6 +16,7 @@ from synthbench.backends.jax.generation import generate
 from synthbench.backends.jax.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.jax.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.jax.module import DTYPES, load, named_parameters, split, to_numpy
+from synthbench.backends.jax.parallel_step import JaxParallelStep
 from synthbench.backends.jax.placement import (
     devices,
     find_device,
@@ -24,9 +25,10 @@ from synthbench.backends.jax.placement import (
     require_device,
 )
 from synthbench.backends.jax.precision import compiler_options, full_precision, numerics
-from synthbench.backends.jax.step import JaxStep, program
+from synthbench.backends.jax.step import JaxStep, program, to_device
 from synthbench.backends.jax.training import JaxTrainer
 from synthbench.backends.kernel_choice import only_offers, tracing
+from synthbench.backends.sharing import require_train
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -77,7 +79,9 @@ def build(
     model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> JaxStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
-    with full_precision(setting.dtype), jax.default_device(find_device(setting.device)):
+    require_train(mode, setting)
+    devices = find_devices(setting)
+    with full_precision(setting.dtype), jax.default_device(devices[0]):
         if mode == "decode":
             return JaxDecodeStep(model, start, setting, batch)
         module = load_model(model, start, setting)
@@ -87,8 +91,10 @@ def build(
             reference = partial(build_model, model, "reference", DTYPES[setting.dtype])
         shape = (*batch.targets.shape, model.classes)
         expected = Expected(model.mixer, name, shape, DTYPES[setting.dtype])
-        tensors = to_device(batch, setting)
-        return JaxStep(module, mode, setting, *tensors, form, reference, expected)
+        checks = form, reference, expected
+        if len(devices) > 1:
+            return JaxParallelStep(module, setting, batch, devices, *checks)
+        return JaxStep(module, mode, setting, *to_device(batch, setting), *checks)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nnx.Module:
@@ -97,23 +103,6 @@ def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn
     module = build_model(model, setting.form, dtype)
     load(module, model.parameters(), start, dtype, find_device(setting.device))
     return module
-
-
-def to_device(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax.Array | None]:
-    """Inputs, targets and padding mask on the device."""
-    device = find_device(setting.device)
-    inputs = batch.inputs
-    if jnp.issubdtype(inputs.dtype, jnp.floating):
-        inputs = inputs.astype(DTYPES[setting.dtype])
-    else:
-        inputs = inputs.astype(jnp.int32)
-    targets = jax.device_put(batch.targets.astype(jnp.int32), device)
-    mask = batch.padding_mask
-    return (
-        jax.device_put(inputs, device),
-        targets,
-        None if mask is None else jax.device_put(mask, device),
-    )
 
 
 def apply(

@@ -213,14 +213,17 @@ def form_of(mixer: Mixer, form: str) -> str | None:
     return resolve_form(MIXERS[mixer.name], form)
 
 
-def cross_entropy(outputs: Array, targets: Array, padding_mask: Array | None) -> Array:
+def cross_entropy(
+    outputs: Array, targets: Array, padding_mask: Array | None, real: float | None = None
+) -> Array:
     """Mean over the targets that are real tokens, in float32 or float64.
 
-    The padding mask may be longer than the targets: its last columns belong to them.
+    The padding mask may be longer than the targets: its last columns belong to them. `real`: how
+    many real tokens the whole batch has, of which these are a share; None: these are all.
     """
     wide = outputs.astype(jnp.promote_types(outputs.dtype, jnp.float32))
     losses = optax.softmax_cross_entropy_with_integer_labels(wide, targets)
     if padding_mask is None or targets.ndim == 1:
-        return losses.mean()
+        return losses.mean() if real is None else losses.sum() / real
     weights = padding_mask[:, -targets.shape[1] :].astype(losses.dtype)
-    return (losses * weights).sum() / weights.sum()
+    return (losses * weights).sum() / (weights.sum() if real is None else real)

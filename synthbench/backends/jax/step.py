@@ -13,6 +13,7 @@ from flax import nnx
 
 from synthbench.backends.base import (
     FIRST_LOSSES,
+    Batch,
     MemoryPlan,
     Setting,
     TracedFlops,
@@ -105,7 +106,7 @@ class JaxStep:
 
     def compile(self) -> None:
         """Trace, lower and compile for the shapes of this batch."""
-        device = jax.default_device(self.inputs.device)
+        device = jax.default_device(self._device)
         with full_precision(self.setting.dtype), device, tracing(self.train):
             self.executable = self.program.lower(*self._arguments).compile()
 
@@ -147,13 +148,13 @@ class JaxStep:
 
     def restart(self, start: Callable[[str], Array]) -> None:
         """Give every parameter its start value and the optimizer its first state."""
-        dtype, device = DTYPES[self.setting.dtype], self.inputs.device
+        dtype, device = DTYPES[self.setting.dtype], self._device
         trained = jax.tree.unflatten(self.treedef, self.parameters)
-        self.parameters = [
-            jax.device_put(start(name_of(path)).astype(dtype), device)
-            for path, _ in nnx.to_flat_state(trained)
-        ]
         with full_precision(self.setting.dtype), jax.default_device(device):
+            self.parameters = [
+                jax.device_put(start(name_of(path)).astype(dtype), device)
+                for path, _ in nnx.to_flat_state(trained)
+            ]
             self.optimizer_state = adam().init(self.parameters) if self.train else ()
 
     def _result(self, produced: Any) -> jax.Array:
@@ -209,10 +210,34 @@ class JaxStep:
         """Why the peak and the time on the device are None; empty on a CPU."""
         return placement.missing_counters(self._device)
 
+    def in_every_process(self, act: Callable[[], Any]) -> Any:
+        """Do something here, the only process of this step."""
+        return act()
+
+    def close(self) -> None:
+        """Do nothing: further devices need no further process."""
+
     @property
     def _device(self) -> jax.Device:
         device: jax.Device = self.inputs.device  # it is not sharded
         return device
+
+
+def to_device(batch: Batch, setting: Setting) -> tuple[jax.Array, jax.Array, jax.Array | None]:
+    """Inputs, targets and padding mask on the device."""
+    device = placement.find_device(setting.device)
+    inputs = batch.inputs
+    if jnp.issubdtype(inputs.dtype, jnp.floating):
+        inputs = inputs.astype(DTYPES[setting.dtype])
+    else:
+        inputs = inputs.astype(jnp.int32)
+    targets = jax.device_put(batch.targets.astype(jnp.int32), device)
+    mask = batch.padding_mask
+    return (
+        jax.device_put(inputs, device),
+        targets,
+        None if mask is None else jax.device_put(mask, device),
+    )
 
 
 def is_on_cpu(values: jax.Array) -> bool:
@@ -236,11 +261,17 @@ def adam() -> Any:
 
 
 def program(
-    module: nnx.Module, train: bool, expected: Expected | None = None
+    module: nnx.Module,
+    train: bool,
+    expected: Expected | None = None,
+    real: float | None = None,
+    whole_batch: Callable[[Any], Any] = lambda sums: sums,
 ) -> Callable[..., Any]:
     """A step as a function of lists of arrays; its arguments are those of `JaxStep`.
 
-    Tracing it raises WrongOutputError where its outputs are not as `expected`.
+    Tracing it raises WrongOutputError where its outputs are not as `expected`. Of a share of a
+    batch: `real` is how many targets count in all of it, and `whole_batch` makes the sums over it
+    from those of this share.
     """
     graph, *states = split(module)
     treedef, constants_treedef = (jax.tree.structure(state) for state in states)
@@ -267,9 +298,9 @@ def program(
     ) -> tuple[jax.Array, Any, Any]:
         def loss_of(parameters: Any) -> jax.Array:
             outputs = forward(parameters, constants, inputs, padding_mask)
-            return cross_entropy(outputs, targets, padding_mask)
+            return cross_entropy(outputs, targets, padding_mask, real)
 
-        loss, gradients = jax.value_and_grad(loss_of)(parameters)
+        loss, gradients = whole_batch(jax.value_and_grad(loss_of)(parameters))
         updates, state = adam().update(gradients, state, parameters)
         return loss, optax.apply_updates(parameters, updates), state
 

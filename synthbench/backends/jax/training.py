@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jax.sharding import Mesh
 
 from synthbench.backends.base import (
     FIRST_MOMENT,
@@ -22,14 +22,18 @@ from synthbench.backends.base import (
     Setting,
 )
 from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
+from synthbench.backends.jax.parallel import (
+    EXAMPLES,
+    Placement,
+    data_parallel,
+    placements,
+    summed,
+)
 from synthbench.backends.jax.precision import compiler_options, full_precision
 from synthbench.backends.kernel_choice import tracing
 from synthbench.backends.sharing import require_shares
 from synthbench.mixers.base import Array
 from synthbench.models.recipe import Recipe
-
-Placement: TypeAlias = jax.Device | NamedSharding
-EXAMPLES = "examples"  # the axis of the mesh, and of a batch, that devices share
 
 
 class JaxTrainer:
@@ -53,7 +57,9 @@ class JaxTrainer:
             self.constants = self.on_device(self.constants)
             self.moments = self.on_device(self.optimizer.init(self.values))
         options = compiler_options(setting)
-        train = self._train if self.mesh is None else data_parallel(self._train, self.mesh)
+        train: Callable[..., Any] = self._train
+        if self.mesh is not None:
+            train = data_parallel(train, self.mesh, copied=4, shared=4)
         self.train = jax.jit(train, donate_argnums=(0, 1), compiler_options=options)
         self.evaluate = jax.jit(self._evaluate, compiler_options=options)
 
@@ -96,7 +102,7 @@ class JaxTrainer:
 
     def whole_batch(self, sums: Any) -> Any:
         """The sums over the whole batch, from those of the examples on this device."""
-        return sums if self.mesh is None else jax.lax.psum(sums, EXAMPLES)
+        return sums if self.mesh is None else summed(sums)
 
     def losses(self, produced: Sequence[jax.Array]) -> Array:
         """The losses as one array."""
@@ -181,30 +187,6 @@ class JaxTrainer:
             None if mask is None else jax.device_put(mask, place),
             jax.device_put(weights.astype(loss_dtype(dtype)), place),
         )
-
-
-COPIED, SHARED = PartitionSpec(), PartitionSpec(EXAMPLES)
-
-
-def placements(first: jax.Device, mesh: Mesh | None) -> tuple[Placement, Placement]:
-    """Where arrays are that each device has a copy of, and those whose first axis they share."""
-    if mesh is None:
-        return first, first
-    return NamedSharding(mesh, COPIED), NamedSharding(mesh, SHARED)
-
-
-def data_parallel(train: Callable[..., Any], mesh: Mesh) -> Callable[..., Any]:
-    """A train step that each device does with its share of the batch.
-
-    Not left to the compiler: it would also divide other work, and it cannot divide all kernels.
-    """
-    return jax.shard_map(
-        train,
-        mesh=mesh,
-        in_specs=(COPIED,) * 4 + (SHARED,) * 4,
-        out_specs=COPIED,
-        check_vma=False,  # else the gradients would be added up twice
-    )
 
 
 ADAM = 1  # where the chain below holds Adam's moments

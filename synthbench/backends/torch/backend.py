@@ -7,20 +7,21 @@ from dataclasses import replace
 from functools import partial
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from synthbench.backends.base import Batch, Gradients, Setting, Trained
-from synthbench.backends.sharing import device_names
+from synthbench.backends.sharing import require_train
 from synthbench.backends.torch.decode_step import TorchDecodeStep
 from synthbench.backends.torch.generation import generate
 from synthbench.backends.torch.microbenchmarks import copy, matrix_products, smallest_step
 from synthbench.backends.torch.model import build_mixer, build_model, cross_entropy, form_of
 from synthbench.backends.torch.module import DTYPES, from_array, load, named_tensors, to_numpy
-from synthbench.backends.torch.parallel import ParallelTrainer
+from synthbench.backends.torch.parallel_step import TorchParallelStep
+from synthbench.backends.torch.parallel_training import ParallelTrainer
 from synthbench.backends.torch.placement import (
     devices,
     find_device,
-    found_devices,
+    find_devices,
     free_memory,
     require_device,
 )
@@ -30,7 +31,7 @@ from synthbench.backends.torch.prediction import (
     predict_memory,
     reference_step,
 )
-from synthbench.backends.torch.step import TorchStep, compiled
+from synthbench.backends.torch.step import TorchStep, compiled, to_device
 from synthbench.backends.torch.training import TorchTrainer
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.sizes import Sizes
@@ -61,17 +62,23 @@ def build(
     model: Model, start: Mapping[str, Array], setting: Setting, mode: str, batch: Batch
 ) -> TorchStep:
     """Build the model with these start values and a step of `mode` on `batch`."""
+    require_train(mode, setting)
+    names = find_devices(setting)
+    own = replace(setting, device=names[0])
     if mode == "decode":
         full_precision()
-        return TorchDecodeStep(model, start, setting, batch)
-    module = load_model(model, start, setting)
+        return TorchDecodeStep(model, start, own, batch)
+    module = load_model(model, start, own)
     form = form_of(model.mixer, setting.form)
     reference = None
     if form is not None:  # a plug-in's own module may need values to run
-        reference = partial(reference_step, model, setting, mode, batch)
+        reference = partial(reference_step, model, replace(own, devices=1), mode, batch)
     shape = (*batch.targets.shape, model.classes)
     expected = Expected(model.mixer, name, shape, DTYPES[setting.dtype])
-    return TorchStep(module, mode, setting, *to_device(batch, setting), form, reference, expected)
+    checks = form, reference, expected
+    if len(names) > 1:
+        return TorchParallelStep(module, model, start, own, batch, names, *checks)
+    return TorchStep(module, mode, own, *to_device(batch, own), *checks)
 
 
 def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn.Module:
@@ -81,18 +88,6 @@ def load_model(model: Model, start: Mapping[str, Array], setting: Setting) -> nn
     module = build_model(model, setting.form, dtype=dtype, device=device)
     load(module, model.parameters(), start)
     return module
-
-
-def to_device(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Inputs, targets and padding mask on the device."""
-    device = find_device(setting.device)
-    inputs = from_array(batch.inputs)
-    if inputs.is_floating_point():  # on the CPU: not every device has float64
-        inputs = inputs.to(DTYPES[setting.dtype])
-    inputs = inputs.to(device)
-    targets = from_array(batch.targets).to(device)
-    mask = batch.padding_mask
-    return inputs, targets, None if mask is None else from_array(mask).to(device)
 
 
 def apply(
@@ -164,8 +159,9 @@ def trainer(
     model: Model, start: Mapping[str, Array], setting: Setting, recipe: Recipe
 ) -> TorchTrainer:
     """The model with these start values, to be trained by a recipe."""
-    if setting.devices > 1:
-        names = device_names(setting, found_devices(setting.device), f"torch {version()}")
-        own = replace(setting, device=names[0])
-        return ParallelTrainer(load_model(model, start, own), model, start, own, recipe, names)
-    return TorchTrainer(load_model(model, start, setting), setting, recipe)
+    names = find_devices(setting)
+    own = replace(setting, device=names[0])
+    module = load_model(model, start, own)
+    if len(names) > 1:
+        return ParallelTrainer(module, model, start, own, recipe, names)
+    return TorchTrainer(module, own, recipe)

@@ -208,14 +208,17 @@ def form_of(mixer: Mixer, form: str) -> str | None:
     return resolve_form(MIXERS[mixer.name], form)
 
 
-def cross_entropy(outputs: Tensor, targets: Tensor, padding_mask: Tensor | None) -> Tensor:
+def cross_entropy(
+    outputs: Tensor, targets: Tensor, padding_mask: Tensor | None, real: float | None = None
+) -> Tensor:
     """Mean over the targets that are real tokens, in float32 or float64.
 
-    The padding mask may be longer than the targets: its last columns belong to them.
+    The padding mask may be longer than the targets: its last columns belong to them. `real`: how
+    many real tokens the whole batch has, of which these are a share; None: these are all.
     """
     wide = outputs.to(torch.promote_types(outputs.dtype, torch.float32))
     losses = F.cross_entropy(wide.flatten(0, -2), targets.flatten(), reduction="none")
     if padding_mask is None or targets.ndim == 1:
-        return losses.mean()
+        return losses.mean() if real is None else losses.sum() / real
     weights = padding_mask[:, -targets.shape[1] :].flatten().to(losses.dtype)
-    return (losses * weights).sum() / weights.sum()
+    return (losses * weights).sum() / (weights.sum() if real is None else real)

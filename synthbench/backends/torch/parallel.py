@@ -1,7 +1,7 @@
-"""Train on several devices in PyTorch: one process per device, DistributedDataParallel.
+"""Several devices for one model in PyTorch: one process per device, DistributedDataParallel.
 
 This process uses the first device. It starts one process for each of the others (`replica.py`),
-sends each its share of every batch, and ends them with the training.
+tells them what to do, and ends them.
 """
 
 # Without `from __future__ import annotations`: PyTorch reads those of `summed`.
@@ -9,7 +9,7 @@ sends each its share of every batch, and ends them with the training.
 import os
 import socket
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -17,22 +17,19 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from torch import Tensor, nn
+from torch import nn
 from torch.distributed import GradBucket, Store, TCPStore  # type: ignore[attr-defined]
 from torch.nn.parallel import DistributedDataParallel
 
-from synthbench.backends.base import Batch, Setting
+from synthbench.backends.base import Setting
 from synthbench.backends.kernel_choice import wanted_kernel
-from synthbench.backends.sharing import shares
 from synthbench.backends.torch.placement import find_device, is_accelerator
 from synthbench.backends.torch.replica_process import ReplicaProcess, ended
 from synthbench.backends.torch.step import compiled
-from synthbench.backends.torch.training import Sums, TorchTrainer
 from synthbench.errors import DeviceLostError
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.models.model import Model
-from synthbench.models.recipe import Recipe
 
 # A process that does not answer in this time has failed; a first step may compile for minutes.
 TIMEOUT = timedelta(minutes=10)
@@ -51,96 +48,71 @@ class Place:
 
 @dataclass(frozen=True)
 class Work:
-    """All that a process needs to train its copy of the model."""
+    """All that a process needs to do its part.
+
+    `join` gets the module, its setting, the place and the store in which the processes meet. The
+    first process calls the methods of what it returns.
+    """
 
     place: Place
     model: Model
     start: Mapping[str, Array]
     setting: Setting
-    recipe: Recipe
     kernel: Kernel | None
+    join: Callable[[nn.Module, Setting, Place, Store], Any]
 
 
-class SharingTrainer(TorchTrainer):
-    """A copy of the model in training with a share of each batch; each process has one."""
+class Replicas:
+    """The processes of all devices but the first."""
 
-    def __init__(
-        self, module: nn.Module, setting: Setting, recipe: Recipe, place: Place, store: Store
-    ) -> None:
-        super().__init__(module, setting, recipe)
-        join(place, setting, store)
-        if self.trained:
-            self.trained_function = data_parallel(module, setting)
-
-    def whole_batch(self, losses: Tensor, weights: Tensor) -> Sums:
-        """The sums over the whole batch: weights may differ between the shares."""
-        sums = torch.stack([losses, weights])
-        dist.all_reduce(sums)
-        return Sums(*sums)
-
-    def close(self) -> None:
-        """Leave the other processes."""
-        if dist.is_initialized():
-            dist.destroy_process_group()
-
-
-class ParallelTrainer(SharingTrainer):
-    """A model in training on the devices of these names; see `Trainer` in backends/base.py."""
-
-    def __init__(
-        self, module: nn.Module, model: Model, start: Mapping[str, Array], setting: Setting,
-        recipe: Recipe, names: Sequence[str],
-    ) -> None:  # fmt: skip
-        self.others: list[ReplicaProcess] = []
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = names
+        self.processes: list[ReplicaProcess] = []
         self.threads = torch.get_num_threads()
+        self.is_closed = False
+
+    @contextmanager
+    def starting(
+        self,
+        model: Model,
+        start: Mapping[str, Array],
+        setting: Setting,
+        joins: Sequence[Callable[[nn.Module, Setting, Place, Store], Any]],
+    ) -> Iterator[tuple[Place, Store]]:
+        """Start them; in this block, this process joins them. All end if that fails."""
+        names, count = self.names[1:], len(self.names)
         on_host = not is_accelerator(find_device(setting.device))
-        each = max(1, self.threads // len(names)) if on_host else self.threads
+        each = max(1, self.threads // count) if on_host else self.threads
         try:
-            for rank, name in enumerate(names[1:], 1):
-                self.others.append(ReplicaProcess(f"device {rank + 1} of {len(names)} ({name})"))
+            for rank, name in enumerate(names, 1):
+                self.processes.append(ReplicaProcess(f"device {rank + 1} of {count} ({name})"))
             store = meeting_point(0, is_master=True)
-            place = Place(0, len(names), store.port, each)
-            work = Work(place, model, start, setting, recipe, wanted_kernel())
-            for rank, (other, name) in enumerate(zip(self.others, names[1:], strict=True), 1):
+            place = Place(0, count, store.port, each)
+            work = Work(place, model, start, setting, wanted_kernel(), joins[0])
+            for rank, (process, name, join) in enumerate(
+                zip(self.processes, names, joins, strict=True), 1
+            ):
                 own = replace(setting, device=name)
-                other.send(replace(work, place=replace(place, rank=rank), setting=own))
-            for other in self.others:
-                other.wait_until_ready()
+                process.send(replace(work, place=replace(place, rank=rank), setting=own, join=join))
+            for process in self.processes:
+                process.wait_until_ready()
             torch.set_num_threads(each)
             with self.blaming():
-                super().__init__(module, setting, recipe, place, store)
+                yield place, store
         except BaseException:
             self.close()
             raise
 
-    def step(self, batch: Batch, learning_rate: float) -> Tensor:
-        """A step of every copy of the model, each with its share of the batch."""
-        own, *rest = shares(batch, len(self.others) + 1)
-        with self.blaming():
-            for other, share in zip(self.others, rest, strict=True):
-                other.send(("step", share, learning_rate))
-            return super().step(own, learning_rate)
+    @contextmanager
+    def doing(self, action: str, *given: Sequence[Any]) -> Iterator[None]:
+        """They call the method `action`; in this block, this process does its part of it.
 
-    def losses(self, produced: Sequence[Tensor]) -> Array:
-        """The losses as one array."""
+        `given`: for each argument, one value per process.
+        """
         with self.blaming():
-            return super().losses(produced)
-
-    def restore(self, state: Mapping[str, Array], steps: int) -> None:
-        """Put values and moments back, in every process."""
-        with self.blaming():
-            for other in self.others:
-                other.send(("restore", state, steps))
-            super().restore(state, steps)
-
-    def close(self) -> None:
-        """End the other processes."""
-        for other in self.others:
-            other.close()
-        for other in self.others:
-            other.end()
-        torch.set_num_threads(self.threads)
-        super().close()
+            for process, *arguments in zip(self.processes, *given, strict=True):
+                process.send((action, *arguments))
+            yield
 
     @contextmanager
     def blaming(self) -> Iterator[None]:
@@ -148,9 +120,11 @@ class ParallelTrainer(SharingTrainer):
         try:
             yield
         except Exception as error:
-            cause = next(ended(self.others), None)
-            for other in self.others:
-                other.kill()
+            if self.is_closed:  # in a block within this one
+                raise
+            cause = next(ended(self.processes), None)
+            for process in self.processes:
+                process.kill()
             self.close()
             if cause is not None:
                 raise cause from error
@@ -160,6 +134,16 @@ class ParallelTrainer(SharingTrainer):
                 ) from error
             raise
 
+    def close(self) -> None:
+        """End them, and leave them."""
+        self.is_closed = True
+        for process in self.processes:
+            process.close()
+        for process in self.processes:
+            process.end()
+        torch.set_num_threads(self.threads)
+        leave()
+
 
 def meeting_point(port: int, *, is_master: bool = False) -> TCPStore:
     """The store of the first process, the master, in which all find each other; 0: any port."""
@@ -167,7 +151,7 @@ def meeting_point(port: int, *, is_master: bool = False) -> TCPStore:
 
 
 def join(place: Place, setting: Setting, store: Store) -> None:
-    """Start to communicate with the other processes of a training."""
+    """Start to communicate with the other processes."""
     device = find_device(setting.device)
     own: dict[str, Any] = {}
     if is_accelerator(device):
@@ -180,6 +164,12 @@ def join(place: Place, setting: Setting, store: Store) -> None:
     dist.init_process_group(
         backend, store=store, rank=place.rank, world_size=place.devices, timeout=TIMEOUT, **own
     )
+
+
+def leave() -> None:
+    """Stop to communicate with the other processes."""
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def data_parallel(module: nn.Module, setting: Setting) -> nn.Module:
@@ -196,7 +186,7 @@ def data_parallel(module: nn.Module, setting: Setting) -> nn.Module:
     return parallel
 
 
-def summed(_: None, bucket: GradBucket) -> torch.futures.Future[Tensor]:
+def summed(_: None, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
     """The sum of gradients; DistributedDataParallel alone takes the mean over processes."""
     reduced = dist.all_reduce(bucket.buffer(), async_op=True).get_future()
     return reduced.then(lambda done: done.value()[0])

@@ -10,8 +10,9 @@ import contextlib
 
 import torch
 
-from synthbench.backends.base import DeviceInfo
+from synthbench.backends.base import DeviceInfo, Setting
 from synthbench.backends.checks import require_listed
+from synthbench.backends.sharing import device_names
 from synthbench.devices import HOST, KINDS, device_kind, is_host
 from synthbench.mixers.initializers import usable_cores
 
@@ -54,6 +55,13 @@ def require_device(device: str) -> None:
 def find_device(device: str) -> torch.device:
     """The PyTorch device of a name."""
     return torch.device(device)
+
+
+def find_devices(setting: Setting) -> list[str]:
+    """The devices of a setting by name, its own first; UnsupportedError if PyTorch finds fewer."""
+    if setting.devices == 1:
+        return [setting.device]
+    return device_names(setting, found_devices(setting.device), f"torch {torch.__version__}")
 
 
 def is_accelerator(device: torch.device) -> bool:

@@ -1,6 +1,6 @@
-"""A further process of a training on several devices: `python -m ... FD`, started by parallel.py.
+"""A further process for one of several devices: `python -m ... FD`, started by parallel.py.
 
-It reads from the pipe FD what to train, then what to do in each step, until the pipe is closed.
+It reads from the pipe FD what its part is, then what to do of it, until the pipe is closed.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ import torch
 
 from synthbench.backends.kernel_choice import using_kernel
 from synthbench.backends.torch.backend import load_model
-from synthbench.backends.torch.parallel import SharingTrainer, Work, meeting_point
+from synthbench.backends.torch.parallel import Work, meeting_point
 from synthbench.backends.torch.replica_process import READY, TO_END, Failure
 
 CLOSED = None  # in the queue: the first process wants nothing more, or is gone
 
 
 def main(pipe: Connection) -> None:
-    """Train until the pipe is closed; what is raised is sent back."""
+    """Do its part until the pipe is closed; what is raised is sent back."""
     messages: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=read, args=(pipe, messages), daemon=True).start()
     try:
         work = messages.get()
         if work is not CLOSED:
-            train(work, pipe, messages)
+            do(work, pipe, messages)
     except Exception as error:
         pipe.send(Failure(sendable(error), time.monotonic()))
         raise SystemExit(1) from error
@@ -48,21 +48,17 @@ def read(pipe: Connection, messages: queue.SimpleQueue[Any]) -> None:
         os._exit(1)
 
 
-def train(work: Work, pipe: Connection, messages: queue.SimpleQueue[Any]) -> None:
+def do(work: Work, pipe: Connection, messages: queue.SimpleQueue[Any]) -> None:
     """Do what the first process says."""
     torch.set_num_threads(work.place.threads)
     with using_kernel(work.kernel):
         module = load_model(work.model, work.start, work.setting)
         pipe.send(READY)
-        store = meeting_point(work.place.port)
-        trainer = SharingTrainer(module, work.setting, work.recipe, work.place, store)
+        part = work.join(module, work.setting, work.place, meeting_point(work.place.port))
         while (message := messages.get()) is not CLOSED:
             action, *given = message
-            if action == "step":
-                trainer.step(*given)
-            else:
-                trainer.restore(*given)
-        trainer.close()
+            getattr(part, action)(*given)
+        part.close()
 
 
 def sendable(error: Exception) -> Exception:

@@ -1,4 +1,4 @@
-"""A further process of a training on several devices, as seen from the first one."""
+"""A further process for one of several devices, as seen from the first one."""
 
 from __future__ import annotations
 

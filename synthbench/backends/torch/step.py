@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from synthbench.backends.base import (
     FIRST_LOSSES,
+    Batch,
     MemoryPlan,
     Setting,
     TracedFlops,
@@ -24,7 +25,7 @@ from synthbench.backends.torch.cuda_graph import Captured, capture
 from synthbench.backends.torch.mixers import blockwise
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import Bare, Block, cross_entropy
-from synthbench.backends.torch.module import from_array, named_tensors, to_numpy
+from synthbench.backends.torch.module import DTYPES, from_array, named_tensors, to_numpy
 from synthbench.backends.torch.private_api import keep_device_busy
 from synthbench.mixers.base import Array
 from synthbench.models.outputs import Expected, require_finite, require_output
@@ -68,6 +69,7 @@ class TorchStep:
         self.parameter_bytes = total_bytes([*trained, *module.buffers()])
         self.optimizer = adam(trained, self.graphed) if self.train and trained else None
         self.state_bytes = 0
+        self.real: float | None = None  # targets of the whole batch, where this is a share
         self._losses: list[Tensor] = []
         self.expected = expected
         self.unchecked = expected is not None
@@ -110,11 +112,19 @@ class TorchStep:
                 with self._checking_mixers(), torch.no_grad():
                     self.module(self.inputs[:1], mask)
             with _empty_cache():
-                self.function = compiled(self.module)
-                self.wait(self())
+                self.function = self.compiled_function()
+                self.wait(self.step())
+
+    def compiled_function(self) -> Callable[..., Tensor]:
+        """The module, to be compiled by its first call."""
+        return compiled(self.module)
 
     def __call__(self) -> Tensor:
         """Outputs of a forward step, the loss of a train step."""
+        return self.step()
+
+    def step(self) -> Tensor:
+        """What a call does in this process."""
         if self.graphed and self._captured is None:
             self.compile()
         produced = self.run() if self._captured is None else self._captured.replay()
@@ -133,12 +143,17 @@ class TorchStep:
             return outputs
         self.module.zero_grad(set_to_none=True)
         loss = cross_entropy(
-            self.function(self.inputs, self.padding_mask), self.targets, self.padding_mask
-        )
+            self.function(self.inputs, self.padding_mask), self.targets, self.padding_mask,
+            self.real,
+        )  # fmt: skip
         if self.optimizer is not None:
             loss.backward()
             self.optimizer.step()
-        return loss.detach()
+        return self.whole_batch(loss.detach())
+
+    def whole_batch(self, loss: Tensor) -> Tensor:
+        """The loss of the whole batch, from that of the examples on this device."""
+        return loss
 
     @contextmanager
     def _checking_mixers(self) -> Iterator[None]:
@@ -254,6 +269,25 @@ class TorchStep:
     def missing_counters(self) -> Mapping[str, str]:
         """Why the peak and the time on the device are None; empty on a CPU."""
         return placement.missing_counters(self.device)
+
+    def in_every_process(self, act: Callable[[], Any]) -> Any:
+        """Do something here, the only process of this step."""
+        return act()
+
+    def close(self) -> None:
+        """Do nothing: one device needs no further process."""
+
+
+def to_device(batch: Batch, setting: Setting) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Inputs, targets and padding mask on the device."""
+    device = placement.find_device(setting.device)
+    inputs = from_array(batch.inputs)
+    if inputs.is_floating_point():  # on the CPU: not every device has float64
+        inputs = inputs.to(DTYPES[setting.dtype])
+    inputs = inputs.to(device)
+    targets = from_array(batch.targets).to(device)
+    mask = batch.padding_mask
+    return inputs, targets, None if mask is None else from_array(mask).to(device)
 
 
 def _check_mixer(expected: Expected, module: nn.Module, args: tuple[Any, ...], y: Any) -> None:

@@ -1,4 +1,4 @@
-"""How much faster trainings are when several devices share each batch."""
+"""How much faster train steps are when several devices share each batch."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from synthbench.report.data.grid import NOT_MEASURED, Grid
 from synthbench.report.data.table import Column, Table, metric_column
 from synthbench.report.tables.layout import Row
 from synthbench.suites.cell import Cell
+from synthbench.tasks.cost_metrics import interval
 
 
 class Rate(NamedTuple):
@@ -28,8 +29,10 @@ Rates = Mapping[int, Rate]  # by round
 
 
 def devices(grid: Grid, context: Context) -> Table | None:
-    """One row per training and number of devices; None for a run in which all use one."""
-    records = [record for record in grid.latest if not record.cell.replica]
+    """One row per cell and number of devices; None for a run in which all use one."""
+    records = [
+        record for record in grid.latest if not record.cell.replica and record.cell.mode == "train"
+    ]
     cells = {record.id: record.cell for record in records}
     counts = {cell.devices for cell in cells.values()}
     if counts <= {1}:
@@ -75,13 +78,14 @@ def devices(grid: Grid, context: Context) -> Table | None:
         own = grid.missing(grid.key(cell)) or (median(steps) if steps else NOT_MEASURED)
         rows.append((*setting, *keys, own, *_values(estimates[cell_id], cell.devices)))
     note = (
-        "steps/s: train steps of the whole batch, without evaluations, by the clock of the "
-        "training; the time to divide and distribute batches counts. scaling efficiency (same "
-        "batch): steps/s over those of as many single devices, 100 at best, with its 95% "
+        "steps/s: train steps of the whole batch. Of the task cost by the median time of a step, "
+        "which ends when the slowest device is done; of a training by its clock, without "
+        "evaluations, where the time to divide and distribute batches counts. scaling efficiency "
+        "(same batch): steps/s over those of as many single devices, 100 at best, with its 95% "
         "confidence interval; the batch of a step stays the same, so each device gets a smaller "
         "part of it (strong scaling). Ratios are taken within a round."
     )
-    title = "Trainings on several devices"
+    title = "Train steps on several devices"
     return Table("devices", title, note, context.shared, tuple(columns), rows)
 
 
@@ -97,15 +101,22 @@ def setting_of(cell: Cell, fields: list[str]) -> str:
 
 
 def rates_of(records: list[Record], cell_id: str) -> Rates:
-    """Steps per second of a training in each round that measured it."""
-    found = {}
-    for record in records:
-        training = record.measurements.training
-        if record.id == cell_id and training is not None and training.evaluations:
-            last = training.evaluations[-1]
-            if last.seconds > 0:
-                found[record.round] = Rate(last.step / last.seconds, record.machine)
-    return found
+    """Steps per second of a cell in each round that measured it."""
+    own = [record for record in records if record.id == cell_id]
+    rates = {record.round: Rate(rate_of(record), record.machine) for record in own}
+    return {number: rate for number, rate in rates.items() if rate.steps}
+
+
+def rate_of(record: Record) -> float:
+    """Steps per second of a training, or of the steps that the task `cost` timed; 0: not known."""
+    training = record.measurements.training
+    if training is None:
+        timed = interval(record)
+        return 1 / timed.median if timed is not None and timed.median else 0.0
+    if not training.evaluations or not training.evaluations[-1].seconds:
+        return 0.0
+    last = training.evaluations[-1]
+    return last.step / last.seconds
 
 
 def compared(own: Rates, one: Rates | None, family: str) -> Comparison | str:

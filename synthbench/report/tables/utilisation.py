@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthbench.measure.plausibility import step_flops
+from synthbench.measure.plausibility import ceilings_of, step_flops
 from synthbench.metrics import si
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key
@@ -50,7 +50,8 @@ def share(grid: Grid, key: Key, ceilings: Sequence[Ceiling]) -> Value:
     measured_as = (key.framework, row["dtype"], row["device"])
     for ceiling in ceilings:
         if (ceiling.framework, ceiling.dtype, ceiling.device) == measured_as:
-            reached = flops / seconds / ceiling.flops_per_second
+            rate = ceilings_of(ceiling, row["devices"]) * ceiling.flops_per_second
+            reached = flops / seconds / rate
             return Marked(reached) if isinstance(seconds, Marked) else reached
     return NO_CEILING
 
