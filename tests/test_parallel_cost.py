@@ -221,7 +221,7 @@ def test_what_has_no_meaning_on_several_devices_is_refused() -> None:
 def test_the_suite_of_the_page_is_measured_on_two_devices(tmp_path: Path) -> None:
     """With its settings for a CPU: all cells are right, and the table has their efficiency."""
     page = (ROOT / "docs" / "clusters.md").read_text()
-    (suite,) = re.findall(r"begin devices suite -->\n```yaml\n(.*?)```", page, re.DOTALL)
+    (suite,) = re.findall(r"a file `devices\.yaml`, .*?```yaml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "devices.yaml").write_text(suite)
     out = tmp_path / "scaling"
     command = ["run", "--suite", str(tmp_path / "devices.yaml"), "--device", "cpu"]
