@@ -280,14 +280,17 @@ class Drifting(Machine):
         self.now += seconds
         return seconds
 
+    def calibrated(self, samples: int, most: float = 1e6) -> SteadyState:
+        return time_steps(
+            self.step, self.wait, min_samples=samples, min_seconds=0.1, max_seconds=most,
+            clock=self.clock, calibrate=self.work,
+        )  # fmt: skip
+
 
 @pytest.mark.parametrize("step", [0.007, 0.02, 0.2])
 def test_times_relative_to_the_fixed_work_do_not_follow_the_machine(step: float) -> None:
     machine = Drifting(step, slower=3.0, since=60 * step)
-    found = time_steps(
-        machine.step, machine.wait, min_samples=100, min_seconds=0.1, max_seconds=1e6,
-        clock=machine.clock, calibrate=machine.work,
-    )  # fmt: skip
+    found = machine.calibrated(100)
     fixed = found.calibration
     assert fixed is not None
     assert max(found.samples) == pytest.approx(3 * min(found.samples))
@@ -302,19 +305,13 @@ def test_times_relative_to_the_fixed_work_do_not_follow_the_machine(step: float)
 
 def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample() -> None:
     machine = Drifting(0.0125, slower=1.0, since=0.0)
-    found = time_steps(
-        machine.step, machine.wait, min_samples=10, min_seconds=0.1, max_seconds=1e6,
-        clock=machine.clock, calibrate=machine.work,
-    )  # fmt: skip
+    found = machine.calibrated(10)
     assert found.calibration is not None
     assert found.calibration.after == [0, 3, 6, 9, 10]
     first = machine.works[0]
     assert [steps - first for steps in machine.works] == [0, 4, 8, 12, 14]
     long = Drifting(0.2, slower=1.0, since=0.0)
-    kept = time_steps(
-        long.step, long.wait, min_samples=4, min_seconds=0.1, max_seconds=1e6, clock=long.clock,
-        calibrate=long.work,
-    )  # fmt: skip
+    kept = long.calibrated(4)
     assert kept.calibration is not None
     assert kept.calibration.after == [0, 1, 2, 3, 4]
     assert [steps - long.works[0] for steps in long.works] == [0, 2, 3, 4, 5]
@@ -322,10 +319,7 @@ def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample() ->
 
 def test_the_fixed_work_counts_as_time() -> None:
     machine = Drifting(0.05, slower=1.0, since=0.0)
-    found = time_steps(
-        machine.step, machine.wait, min_samples=1000, min_seconds=1.0, max_seconds=3.0,
-        clock=machine.clock, calibrate=machine.work,
-    )  # fmt: skip
+    found = machine.calibrated(1000, most=3.0)
     assert machine.now < 3.2
     assert len(found.samples) < 50
 
