@@ -57,8 +57,9 @@ def test_ratios_do_not_follow_the_speed_of_the_machine() -> None:
 
 def test_relative_times_are_given_in_seconds_at_the_usual_speed() -> None:
     usual = PRODUCT * np.median([1.0, 3.0, 1.5, 1.0])
+    fast = np.quantile([0.99, 1.0, 1.01], 0.1)
     assert Grid(records(), ()).costs(key("V"), "seconds") == pytest.approx(
-        [0.02 / PRODUCT * usual] * 2
+        [0.02 * fast / PRODUCT * usual] * 2
     )
 
 

@@ -1,4 +1,4 @@
-"""Intervals of medians and of paired ratios: exact bootstraps, and what must not change them."""
+"""Intervals of quantiles and of ratios: exact bootstraps, and what must not change them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthbench.analysis.intervals import Interval, half_width, median_interval, ratio_interval
+from synthbench.analysis.calibration import LOW, low_seconds, relative_interval
+from synthbench.analysis.intervals import (
+    Interval,
+    half_width,
+    median_interval,
+    quantile_interval,
+    ratio_interval,
+)
 
 quick = settings(max_examples=25)
 SAMPLES = st.lists(st.integers(1, 1000).map(float), min_size=1, max_size=12)
@@ -34,17 +41,18 @@ def resamples(n: int) -> np.ndarray:
 
 @pytest.mark.parametrize("confidence", [0.95, 0.8, 0.5, 0.38])
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
-def test_the_interval_of_a_median_is_that_of_every_possible_resample(
+def test_the_interval_of_a_quantile_is_that_of_every_possible_resample(
     n: int, confidence: float
 ) -> None:
-    samples = 3.0 ** np.arange(n)
-    medians = np.median(samples[resamples(n)], axis=1)
-    found = median_interval(list(samples), confidence)
-    tail = (1 - confidence) / 2
-    low, high = quantiles(medians, tail), quantiles(medians, 1 - tail)
-    assert found.median == np.median(samples)
-    assert min(low[0], found.median) <= found.low <= low[1]
-    assert high[0] <= found.high <= max(high[1], found.median)
+    for share in (0.5, 0.1, 0.75):
+        samples = 3.0 ** np.arange(n)
+        possible = np.quantile(samples[resamples(n)], share, axis=1)
+        found = quantile_interval(list(samples), share, confidence)
+        tail = (1 - confidence) / 2
+        low, high = quantiles(possible, tail), quantiles(possible, 1 - tail)
+        assert found.value == pytest.approx(np.quantile(samples, share), rel=1e-15)
+        assert min(low[0], found.value) <= found.low * (1 + 1e-14) <= low[1] * (1 + 2e-14)
+        assert high[0] <= found.high * (1 + 1e-14) <= max(high[1], found.value) * (1 + 2e-14)
 
 
 @pytest.mark.parametrize("confidence", [0.95, 0.6])
@@ -56,9 +64,9 @@ def test_the_interval_of_a_ratio_resamples_pairs(n: int, confidence: float) -> N
     found = ratio_interval(list(above), list(below), confidence)
     tail = (1 - confidence) / 2
     low, high = quantiles(ratios, tail), quantiles(ratios, 1 - tail)
-    assert found.median == np.median(above) / np.median(below)
-    assert min(low[0], found.median) <= found.low <= low[1]
-    assert high[0] <= found.high <= max(high[1], found.median)
+    assert found.value == np.median(above) / np.median(below)
+    assert min(low[0], found.value) <= found.low <= low[1]
+    assert high[0] <= found.high <= max(high[1], found.value)
 
 
 def test_what_disturbs_both_of_a_pair_does_not_widen_the_ratio() -> None:
@@ -66,7 +74,7 @@ def test_what_disturbs_both_of_a_pair_does_not_widen_the_ratio() -> None:
     found = ratio_interval([2 * x for x in below], below)
     assert found == pytest.approx((2, 2, 2))
     apart = ratio_interval([2 * x for x in below], below[::-1])
-    assert apart.median == 2
+    assert apart.value == 2
     assert apart.high / apart.low > 10
 
 
@@ -102,13 +110,13 @@ def test_the_order_of_samples_does_not_change_the_median_interval(samples: list[
 @given(SAMPLES)
 def test_intervals_lie_within_the_samples_and_hold_the_median(samples: list[float]) -> None:
     for found in by_both(samples):
-        assert min(samples) <= found.low <= found.median <= found.high <= max(samples)
-        assert found.median == np.median(samples)
+        assert min(samples) <= found.low <= found.value <= found.high <= max(samples)
+        assert found.value == np.median(samples)
     for confidence in (0.01, 0.2):
         found = median_interval(samples, confidence)
-        assert found.low <= found.median <= found.high
+        assert found.low <= found.value <= found.high
         found = ratio_interval(samples, samples[::-1], confidence)
-        assert found.low <= found.median <= found.high
+        assert found.low <= found.value <= found.high
 
 
 @quick
@@ -121,6 +129,47 @@ def test_a_higher_confidence_has_a_wider_interval(samples: list[float]) -> None:
     narrow, wide = (ratio_interval(samples, ones, c) for c in (0.5, 0.99))
     assert wide.low <= narrow.low
     assert narrow.high <= wide.high
+
+
+@quick
+@given(SAMPLES, SAMPLES)
+def test_a_relative_time_is_the_ratio_of_the_low_quantiles(
+    samples: list[float], work: list[float]
+) -> None:
+    found = relative_interval(samples, work)
+    assert found.value == pytest.approx(np.quantile(samples, LOW) / np.quantile(work, LOW))
+    assert low_seconds(work) == pytest.approx(np.quantile(work, LOW))
+    steps, fixed = quantile_interval(samples, LOW), quantile_interval(work, LOW)
+    widest = steps.low / fixed.high, steps.high / fixed.low
+    assert widest[0] <= found.low * (1 + 1e-12)
+    assert found.low <= found.value <= found.high
+    assert found.high <= widest[1] * (1 + 1e-12)
+    slower = relative_interval([3 * x for x in samples], [3 * x for x in work])
+    assert slower == pytest.approx(found)
+
+
+def test_the_interval_of_a_relative_time_has_the_true_one_in_95_of_100_cases() -> None:
+    """Of a machine that only becomes slower by chance; the true low quantiles are known."""
+    rng = np.random.default_rng(0)
+    true = np.quantile(rng.exponential(0.1, 10**6), LOW)
+    inside = 0.0
+    for _ in range(400):
+        samples, work = (unit * (1 + rng.exponential(0.1, 60)) for unit in (0.02, 0.004))
+        found = relative_interval(list(samples), list(work))
+        inside += found.low <= 5 * (1 + true) / (1 + true) <= found.high
+    assert 0.9 <= inside / 400 <= 1
+
+
+def test_bursts_that_hit_less_than_most_of_the_time_change_nothing() -> None:
+    calm = relative_interval([0.02] * 10, [0.004] * 10)
+    assert calm == pytest.approx((5, 5, 5))
+    assert relative_interval([0.04] * 4 + [0.02] * 6, [0.008] * 7 + [0.004] * 3).value == calm.value
+
+
+@pytest.mark.parametrize("work", [[], [0.0], [0.1, -0.1]])
+def test_times_cannot_be_relative_to_work_that_took_no_time(work: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected some, all above 0"):
+        relative_interval([1.0], work)
 
 
 def test_half_of_the_width_is_relative_to_the_median() -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from synthbench.analysis.calibration import relative_times
+from synthbench.analysis.calibration import relative_interval
 from synthbench.analysis.intervals import median_interval
 from synthbench.measure.timing import (
     CALIBRATE_EVERY,
@@ -90,9 +90,7 @@ def test_samples_are_taken_until_the_precision_asked_for_is_reached() -> None:
     for precision in (0.10, 0.02):
         found = Machine(noisy(1.0, 0.1)).steady_state(precision=precision, **wanted)
         interval = median_interval(found.samples)
-        assert found.precision == pytest.approx(
-            (interval.high - interval.low) / 2 / interval.median
-        )
+        assert found.precision == pytest.approx((interval.high - interval.low) / 2 / interval.value)
         assert found.precision is not None
         assert found.precision <= precision
         assert found.stable
@@ -227,8 +225,8 @@ def test_interval_is_the_same_each_time_and_holds_the_median() -> None:
     samples = list(np.random.default_rng(0).lognormal(size=41))
     first = median_interval(samples)
     assert first == median_interval(samples) == median_interval(sorted(samples))
-    assert first.low <= first.median <= first.high
-    assert first.median == np.median(samples)
+    assert first.low <= first.value <= first.high
+    assert first.value == np.median(samples)
     wider = median_interval(samples, confidence=0.99)
     assert wider.low <= first.low <= first.high <= wider.high
 
@@ -260,6 +258,9 @@ def test_interval_covers_the_true_median_as_often_as_it_says() -> None:
     assert 0.90 <= covered / 300 <= 0.99
 
 
+UNTIMED = 0.005  # of the fixed work, each time
+
+
 class Drifting(Machine):
     """A machine that is `slower` times as slow from a moment on, for steps and fixed work alike."""
 
@@ -274,11 +275,11 @@ class Drifting(Machine):
     def wait(self, produced: object) -> None:
         self.now += self.step_seconds * self.speed()
 
-    def work(self) -> float:
+    def work(self, times: int) -> list[float]:
         self.works.append(self.steps)
         seconds = 0.01 * self.speed()
-        self.now += seconds
-        return seconds
+        self.now += seconds * times + UNTIMED
+        return [seconds] * times
 
     def calibrated(self, samples: int, most: float = 1e6) -> SteadyState:
         return time_steps(
@@ -287,52 +288,52 @@ class Drifting(Machine):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("step", [0.007, 0.02, 0.2])
-def test_times_relative_to_the_fixed_work_do_not_follow_the_machine(step: float) -> None:
-    machine = Drifting(step, slower=3.0, since=60 * step)
-    found = machine.calibrated(100)
+@pytest.mark.parametrize("step", [0.007, 0.02, 0.2, 3.0])
+def test_the_fixed_work_follows_the_speed_of_the_machine(step: float) -> None:
+    """As many of its times as of the samples are from before a change."""
+    found = Drifting(step, slower=3.0, since=60 * step).calibrated(100)
     fixed = found.calibration
     assert fixed is not None
     assert max(found.samples) == pytest.approx(3 * min(found.samples))
-    assert fixed.after[0] == 0
-    assert fixed.after[-1] == len(found.samples)
+    assert (fixed.after[0], fixed.after[-1]) == (0, len(found.samples))
     assert max(np.diff(fixed.after)) * step <= CALIBRATE_EVERY + step
-    relative = np.array(relative_times(found.samples, fixed.after, fixed.seconds))
-    changed = fixed.seconds.index(max(fixed.seconds))
-    near = slice(fixed.after[changed - 1], fixed.after[changed])  # before and after the change
-    assert np.delete(relative, np.r_[near]) == pytest.approx(step / 0.01)
+    assert fixed.seconds == sorted(fixed.seconds)
+    shares = [np.mean(np.array(one) > 1.5 * one[0]) for one in (found.samples, fixed.seconds)]
+    assert shares[1] == pytest.approx(shares[0], abs=0.05)
+    usual = relative_interval(found.samples, fixed.seconds)
+    changed = [seconds for seconds in found.samples if seconds > 2 * step]
+    slow = relative_interval(changed, [seconds for seconds in fixed.seconds if seconds > 0.02])
+    assert usual.value == pytest.approx(slow.value) == pytest.approx(step / 0.01)
+
+
+@pytest.mark.parametrize(("step", "times"), [(0.02, 2), (0.06, 4), (0.09, 6), (0.6, 16)])
+def test_the_fixed_work_is_done_in_proportion_to_the_samples(step: float, times: int) -> None:
+    found = Drifting(step, slower=1.0, since=0.0).calibrated(6)
+    assert found.calibration is not None
+    places = found.calibration.after
+    assert {places.count(place) for place in places} == {times}
 
 
 def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample() -> None:
     machine = Drifting(0.0125, slower=1.0, since=0.0)
     found = machine.calibrated(10)
     assert found.calibration is not None
-    assert found.calibration.after == [0, 3, 6, 9, 10]
+    assert list(dict.fromkeys(found.calibration.after)) == [0, 2, 4, 6, 8, 10]
     first = machine.works[0]
-    assert [steps - first for steps in machine.works] == [0, 4, 8, 12, 14]
+    assert [steps - first for steps in machine.works] == [0, 3, 6, 9, 12, 15]
     long = Drifting(0.2, slower=1.0, since=0.0)
     kept = long.calibrated(4)
     assert kept.calibration is not None
-    assert kept.calibration.after == [0, 1, 2, 3, 4]
-    assert [steps - long.works[0] for steps in long.works] == [0, 2, 3, 4, 5]
+    assert list(dict.fromkeys(kept.calibration.after)) == [0, 1, 2, 3, 4]
+    assert [steps - long.works[0] for steps in long.works] == [0, 1, 2, 3, 4]
 
 
 def test_the_fixed_work_counts_as_time() -> None:
     machine = Drifting(0.05, slower=1.0, since=0.0)
     found = machine.calibrated(1000, most=3.0)
-    assert machine.now < 3.2
+    assert machine.now < 3.2  # with what is not timed
     assert len(found.samples) < 50
 
 
 def test_without_fixed_work_there_is_no_calibration() -> None:
     assert Machine(0.5).steady_state().calibration is None
-
-
-@pytest.mark.parametrize(
-    ("after", "seconds"), [([], []), ([1], [0.1]), ([0, 2], [0.1]), ([0], [0.0])]
-)
-def test_times_cannot_be_relative_to_work_that_was_not_done(
-    after: list[int], seconds: list[float]
-) -> None:
-    with pytest.raises(ValueError, match="expected as many times as places"):
-        relative_times([1.0], after, seconds)

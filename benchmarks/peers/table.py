@@ -136,7 +136,7 @@ def head(found: Sequence[Sample], environment: dict[str, Any]) -> list[str]:
 def summary(found: Sequence[Sample]) -> str:
     """How many cells are fast enough, which are not, and whether the aims are reached."""
     timed = {one.key: time_ratio(one) for one in found if one.outcome == "ok"}
-    slower = [one for one in found if one.key in timed and timed[one.key].median < NOT_SLOWER]
+    slower = [one for one in found if one.key in timed and timed[one.key].value < NOT_SLOWER]
     others = [one for one in found if one.key not in timed]
     lines = [
         f"At least {NOT_SLOWER} times as fast as the peer: {len(timed) - len(slower)} of "

@@ -1,30 +1,39 @@
-"""Times of steps relative to a fixed piece of work that was timed between them."""
+"""The time of a step relative to a fixed piece of work that was timed between the steps."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
 from collections.abc import Sequence
 
+from synthbench.analysis.intervals import Interval, quantile_interval
 
-def relative_times(
-    samples: Sequence[float], after: Sequence[int], seconds: Sequence[float]
-) -> list[float]:
-    """Each sample over the mean time of the fixed work just before and just after it.
+# What disturbs a step only adds time: the fastest steps and the fastest work met the least of it.
+LOW = 0.1
 
-    `after`: how many samples came before each repetition of the fixed work, ascending, the first 0;
-    `seconds`: how long each took. A machine that becomes slower for a while makes both longer, so
-    their ratio changes less than either (a control variate; compare duet benchmarking, Bulej et al.
-    2020, doi:10.1145/3358960.3379132). Raises ValueError unless the work was done before the first
-    sample and took time.
+
+def low_seconds(seconds: Sequence[float]) -> float:
+    """The time that only a tenth of some work was faster than; raises ValueError without work."""
+    return quantile_interval(seconds, LOW).value
+
+
+def relative_interval(samples: Sequence[float], work: Sequence[float]) -> Interval:
+    """The time of a step over that of the fixed work, both at the quantile LOW, with its interval.
+
+    A machine that is slower for a while makes both longer, so their ratio changes less than either
+    (a control variate; compare duet benchmarking, Bulej et al. 2020, doi:10.1145/3358960.3379132).
+    `samples` and `work` in seconds. The interval takes both as independent. Raises ValueError where
+    one of them is empty, or the work took no time.
     """
-    if not after or after[0] != 0 or len(after) != len(seconds) or min(seconds) <= 0:
-        raise ValueError(
-            f"the fixed work was timed after {list(after)} samples in {list(seconds)} seconds; "
-            "expected as many times as places, all above 0, the first place 0"
-        )
-    found = []
-    for place, sample in enumerate(samples):
-        before = bisect_right(after, place) - 1
-        next_one = min(before + 1, len(seconds) - 1)
-        found.append(2 * sample / (seconds[before] + seconds[next_one]))
-    return found
+    if not work or min(work) <= 0:
+        raise ValueError(f"the fixed work took {list(work)} seconds; expected some, all above 0")
+    of_step, of_work = quantile_interval(samples, LOW), quantile_interval(work, LOW)
+    value = of_step.value / of_work.value
+    if value == 0:
+        return Interval(0.0, 0.0, of_step.high / of_work.low)
+    down = math.hypot(_log(of_step.value, of_step.low), _log(of_work.high, of_work.value))
+    up = math.hypot(_log(of_step.high, of_step.value), _log(of_work.value, of_work.low))
+    return Interval(value, value * math.exp(-down), value * math.exp(up))
+
+
+def _log(above: float, below: float) -> float:
+    return math.log(above / below) if below > 0 else math.inf

@@ -1,4 +1,4 @@
-"""Confidence intervals of medians, and of ratios of medians, by bootstrap."""
+"""Confidence intervals of quantiles, and of ratios of medians, by bootstrap."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ RESAMPLES = 4000
 
 
 class Interval(NamedTuple):
-    """A median, or a ratio of two medians, with its confidence interval."""
+    """A quantile, or a ratio of two, with its confidence interval."""
 
-    median: float
+    value: float
     low: float
     high: float
 
@@ -26,16 +26,27 @@ def median_interval(samples: Sequence[float], confidence: float = 0.95, seed: in
 
     One sample gives an interval of zero width. Raises ValueError without samples.
     """
+    return quantile_interval(samples, 0.5, confidence, seed)
+
+
+def quantile_interval(
+    samples: Sequence[float], share: float, confidence: float = 0.95, seed: int = 0
+) -> Interval:
+    """The quantile that `share` of the samples are below, as `median_interval`.
+
+    Between two samples it is interpolated, as by `np.quantile`.
+    """
     x = np.sort(np.asarray(samples, dtype=np.float64))
     n = len(x)
     if n == 0:
-        raise ValueError("no samples to take a median of")
-    drawn = _drawn_ranks(n, seed)
-    medians = (x[drawn.lower] + x[drawn.upper]) / 2
+        raise ValueError("no samples to take a quantile of")
+    lower, part = _place(n, share)
+    drawn = _drawn_ranks(n, share, seed)
+    quantiles = x[drawn.lower] * (1 - part) + x[drawn.upper] * part
     tail = (1 - confidence) / 2
-    low, high = _quantiles(medians, drawn.times, (tail, 1 - tail))
-    median = float(x[(n - 1) // 2] + x[n // 2]) / 2
-    return Interval(median, min(low, median), max(high, median))
+    low, high = _quantiles(quantiles, drawn.times, (tail, 1 - tail))
+    value = float(x[lower] * (1 - part) + x[min(lower + 1, n - 1)] * part)
+    return Interval(value, min(low, value), max(high, value))
 
 
 def ratio_interval(
@@ -59,33 +70,38 @@ def ratio_interval(
 
 
 def half_width(interval: Interval) -> float:
-    """Half the width of an interval over its median; infinite for a median of zero."""
-    if not interval.median > 0:
+    """Half the width of an interval over its value; infinite for a value of zero."""
+    if not interval.value > 0:
         return float("inf")
-    return (interval.high - interval.low) / 2 / interval.median
+    return (interval.high - interval.low) / 2 / interval.value
 
 
 class _Ranks(NamedTuple):
-    """The distinct ranks of the two middle values of samples, and how often each pair occurs."""
+    """The distinct ranks of the two samples around a quantile, and how often each pair occurs."""
 
     lower: NDArray[np.int64]
     upper: NDArray[np.int64]
     times: NDArray[np.int64]
 
 
-@lru_cache(maxsize=256)  # of up to 96 kB each
-def _drawn_ranks(n: int, seed: int) -> _Ranks:
-    """The ranks of the medians of RESAMPLES samples, each of n draws with replacement.
+def _place(n: int, share: float) -> tuple[int, float]:
+    """The rank, from 0, of the sample below a quantile, and how far it is to the next one."""
+    place = (n - 1) * share
+    return int(place), place - int(place)
 
-    The median of such a sample is at a rank with a beta distribution. Drawing the rank directly is
+
+@lru_cache(maxsize=256)  # of up to 96 kB each
+def _drawn_ranks(n: int, share: float, seed: int) -> _Ranks:
+    """The ranks around the quantile of RESAMPLES samples, each of n draws with replacement.
+
+    A sample of such a draw is at a rank with a beta distribution. Drawing the rank directly is
     the same bootstrap without RESAMPLES lists of n draws.
     """
     generator = np.random.default_rng(seed)
-    if n % 2:
-        lower = upper = generator.beta((n + 1) / 2, (n + 1) / 2, RESAMPLES)
-    else:
-        lower = generator.beta(n / 2, n / 2 + 1, RESAMPLES)
-        upper = lower + (1 - lower) * generator.beta(1, n / 2, RESAMPLES)
+    below, part = _place(n, share)
+    lower = upper = generator.beta(below + 1, n - below, RESAMPLES)
+    if part:
+        upper = lower + (1 - lower) * generator.beta(1, n - below - 1, RESAMPLES)
     pairs, times = np.unique(_rank(lower, n) * n + _rank(upper, n), return_counts=True)
     return _Ranks(pairs // n, pairs % n, times)
 

@@ -74,9 +74,9 @@ def winner(samples: Mapping[K, Sequence[float]]) -> K:
     It must also save LEAST_GAIN of the time, and have been in the race to its end.
     """
     faster = {
-        name: interval.median
+        name: interval.value
         for name, interval in ratios(in_race(samples)).items()
-        if interval.high < 1 and interval.median <= 1 - LEAST_GAIN
+        if interval.high < 1 and interval.value <= 1 - LEAST_GAIN
     }
     return min(faster, key=lambda name: faster[name], default=next(iter(samples)))
 

@@ -7,15 +7,15 @@ from collections.abc import Callable
 
 from synthbench.backends.base import Backend
 from synthbench.devices import is_host
+from synthbench.measure.timing import timed
 
 # 0.5 GFLOP: milliseconds on two cores. All cells of a framework do the same work.
 SIDE = 640
-PRODUCTS = 2  # timed together
 DTYPE = "float32"
 
 
 class CalibrationProduct:
-    """A fixed matrix product in the framework of the cell; a call returns its seconds."""
+    """A fixed matrix product in the framework of the cell; a call times it so many times."""
 
     def __init__(
         self, backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
@@ -23,18 +23,15 @@ class CalibrationProduct:
         self._product = backend.matrix_products(DTYPE, device, SIDE)[0]
         self._clock = clock
 
-    def __call__(self) -> float:
-        """Seconds of one product, the mean of PRODUCTS.
+    def __call__(self, times: int) -> list[float]:
+        """Seconds of each of so many products.
 
-        The one before it is not timed: it brings the matrices back into the caches, which a step
+        The one before them is not timed: it brings the matrices back into the caches, which a step
         has filled with its own. Without it the product would be slower after some steps than others
         for reasons that are not the machine's.
         """
         self._product.wait(self._product())
-        begin = self._clock()
-        for _ in range(PRODUCTS):
-            self._product.wait(self._product())
-        return (self._clock() - begin) / PRODUCTS
+        return [timed(self._product, self._product.wait, self._clock) for _ in range(times)]
 
 
 def calibration_product(backend: Backend, device: str) -> CalibrationProduct | None:

@@ -24,16 +24,50 @@ WARMUP_SHARE = 1 / 3  # of max_seconds, at most
 MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
 MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
 GROWTH = 1.25  # the interval is computed again after the samples grew by this factor
-# Of steps, between two repetitions of the fixed work: interference comes in bursts of milliseconds.
+# Of samples, between the fixed work: what disturbs comes in bursts of milliseconds.
 CALIBRATE_EVERY = 0.03
+REPETITIONS = 2  # of the fixed work, for every CALIBRATE_EVERY of samples
+MOST_REPETITIONS = 16  # at a time
 
 
 @dataclass
 class Calibration:
-    """The seconds of fixed work between the steps, and after how many samples it was done."""
+    """The seconds of fixed work between the steps, and after how many samples each was done."""
 
     after: list[int] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class FixedWork:
+    """Fixed work between the steps: `times` repetitions after `every` samples, and what it took.
+
+    Both are decided before the first sample. If more work were done where steps are slower, its
+    times would be those of slower moments than the samples are.
+    """
+
+    work: Callable[[int], list[float]]  # does it so many times; the seconds of each
+    every: int
+    times: int
+    clock: Callable[[], float]
+    found: Calibration = field(default_factory=Calibration)
+
+    @classmethod
+    def for_step(
+        cls, work: Callable[[int], list[float]], seconds: float, clock: Callable[[], float]
+    ) -> FixedWork:
+        """In proportion to a step of so many seconds."""
+        every = max(round(CALIBRATE_EVERY / max(seconds, CALIBRATE_EVERY / MAX_SAMPLES)), 1)
+        times = REPETITIONS * max(round(every * seconds / CALIBRATE_EVERY), 1)
+        return cls(work, every, min(times, MOST_REPETITIONS), clock)
+
+    def do(self, after: int) -> float:
+        """Do it after so many samples, and note the seconds; returns how long all of it took."""
+        begin = self.clock()
+        seconds = self.work(self.times)
+        self.found.after += [after] * len(seconds)
+        self.found.seconds += seconds
+        return self.clock() - begin
 
 
 @dataclass(frozen=True)
@@ -95,7 +129,7 @@ def time_steps(
     watch: AbstractContextManager[Any] | None = None,
     clock: Callable[[], float] = time.perf_counter,
     inspect: Callable[[Any], None] | None = None,
-    calibrate: Callable[[], float] | None = None,
+    calibrate: Callable[[int], list[float]] | None = None,
 ) -> SteadyState:
     """Warm up until the times show no trend, then sample until there are enough samples.
 
@@ -105,12 +139,11 @@ def time_steps(
     `max_seconds` limits warm-up and sampling together and takes precedence, but there is at least
     one sample. At most MAX_SAMPLES. `watch` is a context manager that is active while sampling.
     `inspect` is called with what the last step returned, at once; nothing that an earlier step
-    returned is kept. `calibrate` does fixed work and returns its seconds: it is called before the
-    first sample, after every CALIBRATE_EVERY seconds of samples, and after the last one. A step
-    shorter than that then runs once without being a sample: its data were displaced in the
-    caches.
+    returned is kept. `calibrate` does fixed work so many times and returns the seconds of each: it
+    is called before the first sample, after as many samples as take about CALIBRATE_EVERY, and
+    after the last one. A short step then runs once without being a sample: its data were displaced
+    in the caches.
     """
-    calibration = Calibration()
     enabled = gc.isenabled()
     gc.collect()
     gc.disable()
@@ -119,18 +152,20 @@ def time_steps(
         while not _is_warmup_over(warmup, least_warmup, max_seconds * WARMUP_SHARE):
             warmup.append(timed(step, wait, clock))
         left = max_seconds - sum(warmup)
+        fixed = None if calibrate is None else FixedWork.for_step(calibrate, min(warmup), clock)
         samples: list[float] = []
         spent = sampled = 0.0
         next_look = max(min_samples, MIN_PRECISE_SAMPLES)
         with watch if watch is not None else nullcontext():
-            if calibrate is not None:
-                spent += _calibrate(calibrate, calibration, 0) + timed(step, wait, clock)
-            since = 0.0
+            if fixed is not None:
+                spent += fixed.do(0)
+                if fixed.every > 1:
+                    spent += timed(step, wait, clock)
             while True:
                 produced = None  # before the next step, which may use its memory again
                 seconds, produced = timed_result(step, wait, clock)
                 samples.append(seconds)
-                sampled, spent, since = sampled + seconds, spent + seconds, since + seconds
+                sampled, spent = sampled + seconds, spent + seconds
                 if spent >= left or len(samples) >= MAX_SAMPLES:
                     break
                 if len(samples) >= min_samples and sampled >= min_seconds:
@@ -140,31 +175,23 @@ def time_steps(
                         if half_width(median_interval(samples)) <= precision:
                             break
                         next_look = int(len(samples) * GROWTH) + 1
-                if calibrate is not None and since >= CALIBRATE_EVERY:
-                    produced, since = None, 0.0
-                    spent += _calibrate(calibrate, calibration, len(samples))
-                    if seconds < CALIBRATE_EVERY:
+                if fixed is not None and len(samples) % fixed.every == 0:
+                    produced = None
+                    spent += fixed.do(len(samples))
+                    if fixed.every > 1:
                         spent += timed(step, wait, clock)
             if inspect is not None:
                 inspect(produced)
             produced = None
-            if calibrate is not None:
-                _calibrate(calibrate, calibration, len(samples))
+            if fixed is not None:
+                fixed.do(len(samples))
     finally:
         if enabled:
             gc.enable()
     reached = half_width(median_interval(samples)) if len(samples) > 1 else None
     return SteadyState(
-        samples, len(warmup), reached, is_stable(samples), calibration if calibrate else None
+        samples, len(warmup), reached, is_stable(samples), fixed.found if fixed else None
     )
-
-
-def _calibrate(work: Callable[[], float], calibration: Calibration, after: int) -> float:
-    """Do the fixed work, note its seconds and return them."""
-    seconds = work()
-    calibration.after.append(after)
-    calibration.seconds.append(seconds)
-    return seconds
 
 
 def _is_warmup_over(seconds: Sequence[float], least: float, most: float) -> bool:

@@ -6,12 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
-from synthbench.analysis.calibration import relative_times
+from synthbench.analysis.calibration import low_seconds, relative_interval
 from synthbench.analysis.intervals import Interval, median_interval
 from synthbench.metrics import Metric, measured, percent, si, significant
-from synthbench.record import Record, Timing
+from synthbench.record import Record
 
 BYTES = "10^6 bytes"
 
@@ -33,28 +31,27 @@ def interval_end(name: str) -> Any:
 
 
 def calibration_seconds(record: Record) -> float | None:
-    """The median time of the fixed work between the steps; None where it was not done."""
+    """The low quantile of the fixed work between the steps; None where it was not done."""
     timing = record.measurements.timing
-    return float(np.median(timing.calibration.seconds)) if timing and timing.calibration else None
+    return low_seconds(timing.calibration.seconds) if timing and timing.calibration else None
 
 
-def relative_interval(record: Record) -> Interval | None:
-    """The median step in units of the fixed work, with its interval; None where it was not done."""
+def relative(record: Record) -> Interval | None:
+    """A step in units of the fixed work, with its interval; None where it was not done."""
     timing = record.measurements.timing
     if timing is None or timing.calibration is None or not timing.samples:
         return None
-    return _interval(_relative(timing))
+    return _relative(tuple(timing.samples), tuple(timing.calibration.seconds))
 
 
-def _relative(timing: Timing) -> tuple[float, ...]:
-    work = timing.calibration
-    assert work is not None
-    return tuple(relative_times(timing.samples, work.after, work.seconds))
+@lru_cache(maxsize=16)  # as above
+def _relative(samples: tuple[float, ...], work: tuple[float, ...]) -> Interval:
+    return relative_interval(samples, work)
 
 
 def relative_end(name: str) -> Any:
     """A function for `Metric.of`: the field `name` of the interval relative to the fixed work."""
-    return lambda record: getattr(relative_interval(record), name, None)
+    return lambda record: getattr(relative(record), name, None)
 
 
 def samples(record: Record) -> int:
@@ -92,7 +89,7 @@ def activation_bytes(record: Record) -> int | None:
 COST_METRICS: dict[str, Metric] = {
     "samples": Metric("samples", type="count", of=samples, pool="sum"),
     "median_seconds": Metric(
-        "steady", "ms", "lower", significant, 1e3, of=interval_end("median"), pool="median",
+        "steady", "ms", "lower", significant, 1e3, of=interval_end("value"), pool="median",
         timed=True,
     ),
     "low_seconds": Metric("low", "ms", "lower", scale=1e3, of=interval_end("low"), pool="min"),
@@ -100,7 +97,7 @@ COST_METRICS: dict[str, Metric] = {
     "calibration_seconds": Metric(
         "calibration", "ms", "lower", significant, 1e3, of=calibration_seconds, pool="median"
     ),
-    "relative_time": Metric("relative", of=relative_end("median"), pool="median"),
+    "relative_time": Metric("relative", of=relative_end("value"), pool="median"),
     "relative_low": Metric("relative low", of=relative_end("low"), pool="min"),
     "relative_high": Metric("relative high", of=relative_end("high"), pool="max"),
     "steps_per_second": Metric(

@@ -74,7 +74,7 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     (chosen,) = (timed for timed in choice.kernels if timed.kernel == choice.chosen)
     first = choice.kernels[0]
     others = [timed for timed in choice.kernels if timed is not chosen]
-    best = min(others, key=lambda timed: _ratio(timed, chosen).median, default=None)
+    best = min(others, key=lambda timed: _ratio(timed, chosen).value, default=None)
     beside = (NO_OTHER, "") if best is None else (best.kernel.name, _text(best, chosen))
     unmeasured = "the same" if first is chosen else _text(first, chosen)
     return (*keys, choice.chosen.name, *beside, unmeasured, said)
@@ -88,5 +88,5 @@ def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
 def _text(kernel: KernelTime, chosen: KernelTime) -> str:
     ratio, steps = _ratio(kernel, chosen), len(kernel.samples)
     if steps < len(chosen.samples):  # left out of the race: too few for an interval
-        return f"{ratio.median:.2f} ({steps} step{'s' * (steps > 1)})"
-    return f"{ratio.median:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
+        return f"{ratio.value:.2f} ({steps} step{'s' * (steps > 1)})"
+    return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"

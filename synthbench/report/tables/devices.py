@@ -112,7 +112,7 @@ def rate_of(record: Record) -> float:
     training = record.measurements.training
     if training is None:
         timed = interval(record)
-        return 1 / timed.median if timed is not None and timed.median else 0.0
+        return 1 / timed.value if timed is not None and timed.value else 0.0
     if not training.evaluations or not training.evaluations[-1].seconds:
         return 0.0
     last = training.evaluations[-1]

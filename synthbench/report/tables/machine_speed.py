@@ -46,13 +46,14 @@ def machine_speed(grid: Grid, context: Context) -> Table | None:
         Column("p by variant", "p_value"),
     )  # fmt: skip
     note = (
-        "product: the same matrix product in every cell of a framework, timed between steps. its "
-        "spread: the standard deviation of its time, from cell to cell. steps: that of a step, "
-        "from round to round of the same cell; relative: the same for the time of a step over that "
-        "of the products around it. Ratios, verdicts and noise floors use relative times; "
-        "milliseconds are those of the steps as they were. p by variant: of the test by Kruskal "
-        "and Wallis. If it is small, the product takes longer after the steps of some variants: "
-        "then do not trust ratios that differ by less than its spread."
+        "product: the same matrix product in every cell of a framework, timed between steps; a "
+        "tenth of its times are less. its spread: the standard deviation of this, from cell to "
+        "cell. steps: that of the median step, from round to round of the same cell; relative: the "
+        "same for the step that a tenth are faster than, over the product. Ratios, verdicts and "
+        "noise floors use relative times; milliseconds are medians of the steps as they were. p by "
+        "variant: of the test by Kruskal and Wallis. If it is small, the product takes longer "
+        "after the steps of some variants: then do not trust ratios that differ by less than its "
+        "spread."
     )
     title = "The speed of the machine during the run"
     return Table("machine_speed", title, note, context.shared, columns, rows)
