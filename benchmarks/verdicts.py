@@ -2,34 +2,45 @@
 
     python -m benchmarks.verdicts results/seq_scaling/cpu-reference
 
-Draws tables whose truth is known: in each round, a process takes the true time, changed by what
-processes of the same cells of that run differed by between its rounds. Rounds are added to what is
-undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, for each framework,
-the share of tables with a false verdict where nothing differs, how often a planted slowdown is
-found, how often `same` is said of it, and what stays undecided. Then, for spreads that differ
-between variants as SPREADS declares them, the share of tables of one baseline with a false verdict,
-by rounds. Measures nothing; takes minutes.
+Draws runs whose truth is known: in each round, a process takes the true time, changed by what
+processes of that run, at the same length, differed by between its rounds. Rounds are added to what
+is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per framework,
+the share of tables (one framework, mode and length) and of runs with a false verdict where nothing
+differs, how often a planted slowdown is found, how often `same` is said of it, and what stays
+undecided. Then, for spreads that differ between variants as SPREADS declares them, the share of
+tables with a false verdict, by rounds. Measures nothing; takes minutes.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synthbench.analysis.comparison import Comparison, Judgement, Rule, judge
+from synthbench.analysis.cell_noise import noise_of_cells
+from synthbench.analysis.comparison import (
+    Comparison,
+    Judgement,
+    Rule,
+    estimate,
+    judge,
+    judge_estimates,
+)
 from synthbench.analysis.noise_floor import noise_floors
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
 
-GROUPS, VARIANTS = 10, 20  # of a table: groups with a baseline each, as modes and lengths
+LENGTHS, VARIANTS = 5, 20  # of a run of one framework
+TABLES = 2 * LENGTHS  # of it, each with a baseline: of two modes
+T = TypeVar("T")
 MARGIN, RESOLUTION = 1.03, 0.05  # as suites have them
 SLOWDOWNS = (1.0, 1.05, 1.10)
 LEAST = 2
@@ -45,21 +56,32 @@ SPREADS: dict[str, tuple[float, list[float]]] = {
 
 
 @dataclass
-class Table:
-    """The log times of each round, beside the true ones: [round, group, cell]; cell 0 and 1 are the
-    baseline and its twin."""
+class Drawn:
+    """A run's log times of each round, beside the true ones: [round, table, cell].
+
+    Cell 0 and 1 are the baseline and its twin.
+    """
 
     noise: NDArray[np.float64]
-    rounds: NDArray[np.int64]  # that each comparison has: [group, variant]
+    rounds: NDArray[np.int64]  # that each comparison has: [table, variant]
 
     def comparisons(self, slowdown: float) -> list[Comparison]:
         """Each variant compared with the baseline, in the rounds that it has."""
+        most = self.rounds.max(axis=1, keepdims=True)
+        measured = np.hstack([most, most, self.rounds])  # by each cell
+        noise = noise_of_cells(
+            {g: {(g, cell): dict(enumerate(self.noise[:n, g, cell].tolist()))
+                 for cell, n in enumerate(measured[g])} for g in range(TABLES)},
+            lambda group: group % LENGTHS,
+        )  # fmt: skip
         found = []
-        for group in range(GROUPS):
-            for variant in range(VARIANTS):
-                n = self.rounds[group, variant]
-                base, own = self.noise[:n, group, 0], self.noise[:n, group, 2 + variant]
-                found.append(Comparison(tuple(base - own - math.log(slowdown)), 0.0))
+        for group in range(TABLES):
+            for cell in range(2, VARIANTS + 2):
+                n = measured[group, cell]
+                base, own = self.noise[:n, group, 0], self.noise[:n, group, cell]
+                ratios = tuple(base - own - math.log(slowdown))
+                sides = noise[group, cell], noise[group, 0]
+                found.append(Comparison(ratios, 0.0, sides=sides))
         return found
 
     def margins(self) -> list[float]:
@@ -67,66 +89,75 @@ class Table:
         most = self.rounds.max(axis=1)
         floors = noise_floors(
             {g: tuple(self.noise[: most[g], g, 0] - self.noise[: most[g], g, 1])
-             for g in range(GROUPS)}
+             for g in range(TABLES)}
         ).of_groups  # fmt: skip
         return [
             max(MARGIN, floors[group].ratio(int(self.rounds[group, variant])))
-            for group in range(GROUPS)
+            for group in range(TABLES)
             for variant in range(VARIANTS)
         ]
 
 
 def main(
     run: Annotated[Path, typer.Argument(help="The run whose noise is used.")],
-    tables: Annotated[int, typer.Option(help="Tables of each kind.")] = 100,
+    runs: Annotated[int, typer.Option(help="Runs of each kind.")] = 100,
     at_most: Annotated[int, typer.Option(help="Rounds of a comparison.")] = 6,
 ) -> None:
     """Draw and judge tables, and print how often they are right."""
     grid = prepare(read_run(run)).cost_grid
     for framework in grid.frameworks():
         noise = recorded_noise(grid, framework)
+        together = np.concatenate(noise)
         typer.echo(
-            f"{framework}: {len(noise)} processes differ from their cell's mean by "
-            f"{100 * np.std(noise):.1f}% (standard deviation), 95% of them by less than "
-            f"{100 * np.quantile(np.abs(noise), 0.95):.1f}%"
+            f"{framework}: {len(together)} processes differ from their cell's mean by "
+            f"{100 * np.std(together):.1f}% (standard deviation), 95% of them by less than "
+            f"{100 * np.quantile(np.abs(together), 0.95):.1f}%"
         )
         for slowdown in SLOWDOWNS:
-            typer.echo(f"  {described(noise, slowdown, tables, at_most)}")
+            typer.echo(f"  {described(noise, slowdown, runs, at_most)}")
     typer.echo(
         f"One baseline and {VARIANTS} equal variants, normal noise: tables with a false verdict"
     )
     for name, spreads in SPREADS.items():
-        shares = (f"{rounds} rounds {unequal(spreads, rounds, tables):.1%}" for rounds in ROUNDS)
+        shares = (f"{rounds} rounds {unequal(spreads, rounds, runs):.1%}" for rounds in ROUNDS)
         typer.echo(f"  {name}: {', '.join(shares)}")
 
 
-def recorded_noise(grid: Grid, framework: str) -> NDArray[np.float64]:
-    """The log of each process's time over the mean of its cell, scaled for the mean's own error."""
-    found: list[float] = []
+def recorded_noise(grid: Grid, framework: str) -> list[NDArray[np.float64]]:
+    """The log of each process's time over the mean of its cell, by length.
+
+    Scaled for the mean's own error.
+    """
+    found: dict[int, list[float]] = {}
     for key in grid.keys:
         logs = np.log(grid.costs(key, "seconds"))
         if key.framework == framework and len(logs) > 1:
-            found += list((logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1)))
-    return np.array(found)
+            own = (logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
+            found.setdefault(key.seq_len, []).extend(own)
+    return [np.array(found[length]) for length in sorted(found)]
 
 
-def described(noise: NDArray[np.float64], slowdown: float, tables: int, at_most: int) -> str:
+def described(
+    noise: Sequence[NDArray[np.float64]], slowdown: float, runs: int, at_most: int
+) -> str:
     """What the verdicts of such tables are, in words."""
     rng = np.random.default_rng(0)
     verdicts: Counter[str] = Counter()
-    wrong, rounds = 0, []
-    for _ in range(tables):
+    tables = wrong_runs = 0
+    rounds = []
+    for _ in range(runs):
         judged, spent = sequential(noise, slowdown, at_most, rng)
-        said = Counter(one.verdict for one in judged)
-        verdicts += said
         rounds.append(spent)
-        false = said["faster"] + (said["slower"] if slowdown == 1 else said["same"])
-        wrong += false > 0
+        verdicts += Counter(one.verdict for one in judged)
+        false = {"faster", "slower" if slowdown == 1 else "same"}
+        wrong = sum(any(one.verdict in false for one in table) for table in by_table(judged))
+        tables += wrong
+        wrong_runs += wrong > 0
     total = sum(verdicts.values())
     shares = ", ".join(f"{name} {count / total:.1%}" for name, count in verdicts.most_common())
     return (
-        f"{slowdown - 1:.0%} slower: a false verdict in {wrong / tables:.0%} of tables; {shares}; "
-        f"{np.mean(rounds):.1f} rounds per comparison"
+        f"{slowdown - 1:.0%} slower: a false verdict in {tables / (runs * TABLES):.1%} of tables, "
+        f"{wrong_runs / runs:.0%} of runs; {shares}; {np.mean(rounds):.1f} rounds per comparison"
     )
 
 
@@ -137,29 +168,46 @@ def unequal(spreads: tuple[float, list[float]], rounds: int, tables: int) -> flo
     """
     rng, wrong = np.random.default_rng(1), 0
     for _ in range(tables):
-        base = rng.normal(0, spreads[0], rounds)
+        logs = rng.normal(0, [spreads[0], *spreads[1]], (rounds, VARIANTS + 1)).T
+        cells = {number: dict(enumerate(own.tolist())) for number, own in enumerate(logs)}
+        noise = noise_of_cells({"": cells}, str)
         judged = judge(
-            [Comparison(tuple(base - rng.normal(0, one, rounds)), 0.0) for one in spreads[1]],
+            [Comparison(tuple(logs[0] - own), 0.0, sides=(noise[number], noise[0]))
+             for number, own in enumerate(logs) if number],
             MARGIN,
-        )
+        )  # fmt: skip
         wrong += any(one.verdict in ("faster", "slower") for one in judged)
     return wrong / tables
 
 
+def by_table(values: Sequence[T]) -> list[Sequence[T]]:
+    """The values of the comparisons of each table."""
+    return [values[begin : begin + VARIANTS] for begin in range(0, len(values), VARIANTS)]
+
+
 def sequential(
-    noise: NDArray[np.float64], slowdown: float, at_most: int, rng: np.random.Generator
+    noise: Sequence[NDArray[np.float64]], slowdown: float, at_most: int, rng: np.random.Generator
 ) -> tuple[list[Judgement], float]:
-    """The last verdicts of one table, and the mean number of rounds of its comparisons."""
-    drawn = rng.choice(noise, size=(at_most, GROUPS, VARIANTS + 2))
+    """The last verdicts of one run, and the mean number of rounds of its comparisons."""
+    of_groups = [
+        rng.choice(noise[group % len(noise)], size=(at_most, VARIANTS + 2))
+        for group in range(TABLES)
+    ]
+    drawn = np.stack(of_groups, axis=1)
     rule = Rule(looks=at_most - LEAST + 1, resolution=RESOLUTION, same_within=MARGIN)
-    table = Table(drawn, np.full((GROUPS, VARIANTS), LEAST))
+    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST))
     while True:
-        judged = judge(table.comparisons(slowdown), table.margins(), rule)
+        estimates, margins = by_table(estimate(run.comparisons(slowdown))), by_table(run.margins())
+        judged = [
+            one
+            for table in zip(estimates, margins, strict=True)
+            for one in judge_estimates(*table, rule)
+        ]
         undecided = np.array([one.verdict == "undecided" for one in judged])
-        again = undecided.reshape(GROUPS, VARIANTS) & (table.rounds < at_most)
+        again = undecided.reshape(TABLES, VARIANTS) & (run.rounds < at_most)
         if not again.any():
-            return judged, float(table.rounds.mean())
-        table.rounds = table.rounds + again
+            return judged, float(run.rounds.mean())
+        run.rounds = run.rounds + again
 
 
 if __name__ == "__main__":

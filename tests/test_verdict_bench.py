@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from benchmarks.verdicts import (
-    GROUPS,
     LEAST,
     SPREADS,
+    TABLES,
     VARIANTS,
     described,
     recorded_noise,
@@ -20,34 +20,42 @@ from benchmarks.verdicts import (
 from synthbench.report.data.grid import Grid
 from tests.test_tables import cell, record
 
-CALM = np.array([-1e-4, 0.0, 1e-4])
+CALM = [np.array([-1e-4, 0.0, 1e-4])]
 
 
 @pytest.mark.parametrize(("slowdown", "verdict"), [(1.0, "same"), (1.02, "same"), (1.1, "slower")])
 def test_without_noise_every_verdict_is_right(slowdown: float, verdict: str) -> None:
     judged, rounds = sequential(CALM, slowdown, 6, np.random.default_rng(0))
-    assert Counter(one.verdict for one in judged) == {verdict: GROUPS * VARIANTS}
+    assert Counter(one.verdict for one in judged) == {verdict: TABLES * VARIANTS}
     assert rounds == LEAST
 
 
 def test_with_too_much_noise_all_rounds_are_used_and_nothing_is_said() -> None:
-    judged, rounds = sequential(np.array([-0.5, 0.5]), 1.0, 4, np.random.default_rng(0))
+    judged, rounds = sequential([np.array([-0.5, 0.5])], 1.0, 4, np.random.default_rng(0))
     assert {one.verdict for one in judged} == {"undecided"}
     assert rounds == 4
 
 
 def test_false_verdicts_are_counted() -> None:
-    said = described(CALM, 1.1, tables=2, at_most=3)
-    assert said.startswith("10% slower: a false verdict in 0% of tables; slower 100.0%; 2.0 rounds")
-    assert "false verdict in 100% of tables; same" in described(CALM, 1.01, tables=2, at_most=3)
+    said = described(CALM, 1.1, runs=2, at_most=3)
+    assert said.startswith(
+        "10% slower: a false verdict in 0.0% of tables, 0% of runs; slower 100.0%"
+    )
+    assert "false verdict in 100.0% of tables, 100% of runs; same" in described(
+        CALM, 1.01, runs=2, at_most=3
+    )
 
 
 def test_the_noise_is_what_rounds_of_one_cell_differ_by() -> None:
     """Two rounds of 10 and 20 ms: each is log(sqrt(2)) from the mean, times sqrt(2)."""
     one = cell("V", "torch", "train", 64)
+    long = cell("V", "torch", "train", 128)
     found = [record(one, 0.01), record(one, 0.02, round=1), record(cell("R", "jax", "train", 64))]
+    found += [record(long, 0.01), record(long, 0.03, round=1)]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
-    assert sorted(noise) == pytest.approx([-np.log(2) / np.sqrt(2), np.log(2) / np.sqrt(2)])
+    for of_length, ratio in zip(noise, (2, 3), strict=True):
+        half = np.log(ratio) / np.sqrt(2)
+        assert sorted(of_length) == pytest.approx([-half, half])
 
 
 @pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
@@ -57,8 +65,14 @@ def test_with_many_rounds_unequal_spreads_give_few_false_verdicts(
     assert unequal(spreads, 12, 200) <= 0.05
 
 
-def test_with_two_rounds_unequal_spreads_give_too_many() -> None:
-    """A known limit, which docs/measuring.md states."""
-    assert unequal(SPREADS["all different"], 2, 200) > 0.1
-    assert unequal(SPREADS["all alike"], 2, 200) <= 0.1
+@pytest.mark.parametrize("rounds", [2, 3, 4])
+@pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
+def test_with_few_rounds_too_the_share_of_false_verdicts_is_small(
+    spreads: tuple[float, list[float]], rounds: int
+) -> None:
+    """Not only where all are alike; of 2 rounds, docs/measuring.md states the limit."""
+    assert unequal(spreads, rounds, 200) <= (0.16 if rounds == 2 else 0.1)
+
+
+def test_hardly_any_noise_gives_no_false_verdict() -> None:
     assert unequal((1e-4, [1e-4] * VARIANTS), 2, 20) == 0

@@ -10,8 +10,14 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from synthbench.analysis.cell_noise import combined
 from synthbench.analysis.clusters import cluster_means, summary_error
-from synthbench.analysis.moderated_variance import p_value, prior_variance, t_quantile
+from synthbench.analysis.moderated_variance import (
+    Moderated,
+    p_value,
+    prior_variance,
+    t_quantile,
+)
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
 CONFIDENCE = 0.95
@@ -26,13 +32,16 @@ class Comparison(NamedTuple):
     `log_ratios`: log(time of the baseline / time of the variant); above 0 the variant is faster.
     `within`: the standard error of one log ratio, estimated from the samples within a round.
     `family`: comparisons of one family are about equally noisy, as those of one framework.
-    `machines`: what measured each round; empty: one machine measured all.
+    `machines`: what measured each round; empty: one machine measured all. `sides`: the variance of
+    one round of the variant and of the baseline, where these are known better than from
+    `log_ratios` (`cell_noise.noise_of_cells`).
     """
 
     log_ratios: tuple[float, ...]
     within: float
     family: str = ""
     machines: tuple[str, ...] = ()
+    sides: tuple[Moderated, ...] = ()
 
     @property
     def independent(self) -> tuple[float, ...]:
@@ -99,6 +108,8 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
     Smyth 2004 (doi:10.2202/1544-6115.1027), which for a single comparison is the ordinary t. No
     variance is less than the noise within a round implies. From one round only the latter is known.
 
+    Where the noise of both `sides` is known, it is taken from there.
+
     Where several machines measured the rounds, a ratio may differ between machines by more than
     between rounds: then the estimate is `summary_error`'s, from one mean per machine.
     """
@@ -106,7 +117,7 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
     families: dict[str, list[tuple[float, int]]] = {}  # variances and their degrees of freedom
     for comparison, (_, variance) in zip(comparisons, moments, strict=True):
         own, rounds = families.setdefault(comparison.family, []), len(comparison.log_ratios)
-        if rounds > 1 and len(set(comparison.machines)) < 2:
+        if rounds > 1 and len(set(comparison.machines)) < 2 and not comparison.sides:
             own.append((variance, rounds - 1))
     priors = {
         family: (*prior_variance([v for v, _ in own], [d for _, d in own]), sum(d for _, d in own))
@@ -122,6 +133,11 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
             continue
         if rounds == 1:
             found.append(Estimate(mean, comparison.within, math.inf, 1))
+            continue
+        if comparison.sides:
+            variance, known = combined(comparison.sides)
+            error = math.sqrt(max(variance, comparison.within**2) / rounds)
+            found.append(Estimate(mean, error, known, rounds))
             continue
         degrees = rounds - 1
         prior, prior_degrees, all_degrees = priors[comparison.family]

@@ -13,7 +13,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from synthbench.analysis.cell_noise import noise_of_cells
 from synthbench.analysis.comparison import Comparison
+from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
@@ -284,6 +286,17 @@ class Grid:
         return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
 
     @cached_property
+    def _noise(self) -> dict[Key, Moderated]:
+        """How much the time of each cell differs between rounds; of one machine only."""
+        groups: dict[tuple[Any, ...], dict[Key, dict[int, float]]] = {}
+        for key, cell_id in self.ids.items():
+            rounds = self._by_round[cell_id]
+            logs = {n: math.log(one.seconds) for n, one in rounds.items() if one.seconds > 0}
+            if logs and len({one.machine for one in rounds.values()}) == 1:
+                groups.setdefault(group_of(key), {})[key] = logs
+        return noise_of_cells(groups, lambda group: (group[1], group[3]))
+
+    @cached_property
     def _units(self) -> dict[tuple[str, str], float]:
         """Framework and machine -> the usual seconds of the fixed work between the steps.
 
@@ -385,7 +398,12 @@ class Grid:
             squares = [a.error**2 + b.error**2 for a, b in pairs]
             within = math.sqrt(sum(squares) / len(squares))
         machines = tuple([own.machine for own, _ in pairs])
-        found = Comparison(ratios, within, family=key.framework, machines=machines)
+        sides: tuple[Moderated, ...] = ()
+        if cost == "seconds" and group_of(key) == group_of(baseline):
+            known_sides = [self._noise.get(cell) for cell in (key, baseline)]
+            sides = tuple([side for side in known_sides if side is not None])
+            sides = sides if len(sides) == len(known_sides) else ()
+        found = Comparison(ratios, within, key.framework, machines, sides)
         self._compared[key, baseline, cost] = found
         return found
 
@@ -454,6 +472,14 @@ class Grid:
         for key in self.ids:
             by_setting.setdefault(key.setting, []).append(key)
         return {name: _Layout.of(keys, self.variant_order) for name, keys in by_setting.items()}
+
+
+def group_of(key: Key) -> tuple[str, str, str, int]:
+    """The table that a ratio belongs to: setting, framework, mode and length.
+
+    Its cells are measured one after the other, and are about equally noisy.
+    """
+    return key.setting, key.framework, key.mode, key.seq_len
 
 
 def _shard(cell: Cell) -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
-from synthbench.report.data.grid import Cost, Grid, Key
+from synthbench.report.data.grid import Cost, Grid, Key, group_of
 from synthbench.run_info import RunInfo
 from synthbench.suites.settings import RoundsUntil, Settings
 
@@ -75,11 +75,6 @@ class Noise:
             f"Noise floor, median and range: {'; '.join(parts)}. It is what the baseline and its "
             "A/A twin differ by in 95 of 100 cases."
         )
-
-
-def group_of(key: Key) -> Hashable:
-    """Cells of one group are about equally noisy."""
-    return key.setting, key.framework, key.mode, key.seq_len
 
 
 def noise_of(grid: Grid, info: RunInfo, cost: Cost = "seconds") -> Noise:

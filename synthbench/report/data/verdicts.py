@@ -1,12 +1,19 @@
-"""The speed of every cell compared with the baseline, all judged together."""
+"""The speed of every cell compared with the baseline, judged with the others of its table."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 
-from synthbench.analysis.comparison import Comparison, Judgement, Rule, judge
-from synthbench.report.data.grid import Grid, Key
+from synthbench.analysis.comparison import (
+    Comparison,
+    Estimate,
+    Judgement,
+    Rule,
+    estimate,
+    judge_estimates,
+)
+from synthbench.report.data.grid import Grid, Key, group_of
 from synthbench.report.data.noise import TOO_NOISY, Noise, percentage
 
 Verdicts = Mapping[Key, Judgement | str]  # a text says why a cell cannot be compared
@@ -15,9 +22,8 @@ Verdicts = Mapping[Key, Judgement | str]  # a text says why a cell cannot be com
 def verdicts_of(grid: Grid, baseline: str, noise: Noise) -> dict[Key, Judgement | str]:
     """The judgement of each variant, and of the A/A twin of the baseline, at each length.
 
-    The correction for many comparisons depends on how many there are. So they are judged once, and
-    every table shows the same verdicts, however few rows it has. A setting without the baseline has
-    none.
+    They are judged once, and all tables show the same verdicts, however few rows they have. A
+    setting without the baseline has none.
     """
     found = {
         key: grid.compare(key, key._replace(variant=baseline, replica=0), baseline)
@@ -30,18 +36,26 @@ def verdicts_of(grid: Grid, baseline: str, noise: Noise) -> dict[Key, Judgement 
 
 
 def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgement]:
-    """The verdicts of comparisons that are judged together, each with the margin of its cell.
+    """The verdicts of comparisons, each with the margin of its cell.
 
-    Where there is too much noise for any verdict, all are undecided.
+    Their noise is estimated together. The correction for many comparisons is for those of one
+    group (`group_of`): the variants that a reader has to choose from. Where there is too much noise
+    for any verdict, all are undecided.
     """
-    margins = [noise.margin(key, len(one.independent)) for key, one in compared.items()]
     rule = Rule(looks=noise.looks, resolution=noise.resolution, same_within=1 + noise.declared)
-    judged = judge(list(compared.values()), margins, rule)
+    groups: dict[Hashable, list[tuple[Key, Estimate]]] = {}
+    for key, found in zip(compared, estimate(list(compared.values())), strict=True):
+        groups.setdefault(group_of(key), []).append((key, found))
+    judged: dict[Key, Judgement] = {}
+    for members in groups.values():
+        margins = [noise.margin(key, found.independent) for key, found in members]
+        verdicts = judge_estimates([found for _, found in members], margins, rule)
+        judged |= {key: one for (key, _), one in zip(members, verdicts, strict=True)}
     return [
         dataclasses.replace(one, verdict="undecided", further=None)
         if noise.is_too_high(key, one.estimate.rounds) and one.verdict != "one round"
         else one
-        for key, one in zip(compared, judged, strict=True)
+        for key, one in ((key, judged[key]) for key in compared)
     ]
 
 

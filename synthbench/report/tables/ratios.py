@@ -77,7 +77,7 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
             f"{percentage(1 + noise.declared)}. `faster` and `slower`: the ratio is beyond that "
             "margin and beyond the noise floor of the same framework, mode and length (table "
             "`noise`), and differs from 1 at 95% confidence, after Holm's correction for the "
-            f"{several} comparisons of this table. `close`: neither, and the ratio is known to "
+            "variants of these. `close`: neither, and the ratio is known to "
             f"within {percentage(1 + noise.resolution)}. `undecided (+n)`: about n more rounds "
             "would decide, if ratio and spread stay the same."
         )
