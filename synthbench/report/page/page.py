@@ -32,7 +32,8 @@ METHOD = (
     "The baseline measured against itself (the A/A twin) gives the noise floor; a verdict needs a "
     "difference beyond it and beyond the margin of the suite, at 95% confidence after correction "
     "for the variants of its framework, mode and length. Speed describes these implementations on "
-    "this machine; FLOPs describe the mixer. More: docs/methodology.md and docs/measuring.md of synthbench.",
+    "this machine; FLOPs describe the mixer. More: docs/methodology.md and docs/measuring.md of "
+    "synthbench.",
 )
 
 METHOD_OF_TRAININGS = (
