@@ -71,7 +71,7 @@ def test_a_record_is_validated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("n", [1, 2, 3, 10, 61, 62, 1000])
 def test_the_interval_is_that_of_all_resampled_medians(n: int) -> None:
     samples = np.round(np.random.default_rng(n).lognormal(size=n), 2)
-    drawn = intervals._drawn_ranks(n, 0)
+    drawn = intervals._drawn_ranks(n, 0.5, 0)
     assert drawn.times.sum() == RESAMPLES
     ordered = np.sort(samples)
     medians = np.repeat((ordered[drawn.lower] + ordered[drawn.upper]) / 2, drawn.times)
