@@ -18,9 +18,9 @@ from synthbench.analysis.comparison import (
     MOST_ROUNDS,
     Estimate,
     further_rounds,
-    moments_of,
 )
 from synthbench.analysis.moderated_variance import t_quantile
+from synthbench.analysis.moments import moments_of
 from synthbench.metrics import Pool, pool_values
 from synthbench.record import latest
 from synthbench.report.data.frame import _pooled

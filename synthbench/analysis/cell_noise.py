@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from synthbench.analysis.moderated_variance import Moderated, moderated
+from synthbench.analysis.moments import moments_of
 
 FEWEST_CELLS = 10  # of a group, to tell what a round did to all of them from what it did to one
 
@@ -30,23 +31,21 @@ def noise_of_cells(
 
     Only of cells with two rounds or more, in groups of FEWEST_CELLS or more.
     """
-    families: dict[Hashable, list[tuple[C, float, int]]] = {}
+    families: dict[Hashable, dict[C, list[float]]] = {}
     for group, cells in groups.items():
         if len(cells) < FEWEST_CELLS:
             continue
         effects = round_effects(cells)
-        own = families.setdefault(family_of(group), [])
+        own = families.setdefault(family_of(group), {})
         for cell, logs in cells.items():
             if len(logs) > 1:
-                noise = [log - effects.get(number, 0.0) for number, log in logs.items()]
-                own.append((cell, float(np.var(noise, ddof=1)), len(noise) - 1))
-    return {
-        cell: found
-        for own in families.values()
-        for (cell, _, _), found in zip(
-            own, moderated([v for _, v, _ in own], [d for _, _, d in own]), strict=True
-        )
-    }
+                own[cell] = [log - effects.get(number, 0.0) for number, log in logs.items()]
+    found: dict[C, Moderated] = {}
+    for own in families.values():
+        variances = [variance for _, variance in moments_of(list(own.values()))]
+        degrees = [len(noise) - 1 for noise in own.values()]
+        found |= zip(own, moderated(variances, degrees), strict=True)
+    return found
 
 
 def round_effects(cells: Mapping[C, Logs]) -> dict[int, float]:

@@ -18,6 +18,7 @@ from synthbench.analysis.moderated_variance import (
     prior_variance,
     t_quantile,
 )
+from synthbench.analysis.moments import moments_of
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
 CONFIDENCE = 0.95
@@ -147,24 +148,6 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
         error = math.sqrt(max(variance, comparison.within**2) / rounds)
         known = min(prior_degrees + degrees, all_degrees)
         found.append(Estimate(mean, error, known, rounds))
-    return found
-
-
-def moments_of(samples: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
-    """Mean and variance of each sample, as `np.mean` and `np.var` give them; NaN for one value.
-
-    Samples of equal size are calculated together, which takes a hundredth of the time.
-    """
-    by_size: dict[int, list[int]] = {}
-    for place, values in enumerate(samples):
-        by_size.setdefault(len(values), []).append(place)
-    found = [(math.nan, math.nan)] * len(samples)
-    for size, places in by_size.items():
-        rows = np.array([samples[place] for place in places])
-        means = rows.mean(axis=1).tolist()
-        spreads = rows.var(axis=1, ddof=1).tolist() if size > 1 else [math.nan] * len(places)
-        for place, *moments in zip(places, means, spreads, strict=True):
-            found[place] = moments[0], moments[1]
     return found
 
 
