@@ -22,6 +22,9 @@ from synthbench.analysis.comparison import (
 )
 from synthbench.analysis.moderated_variance import SMALLEST, prior_variance, trigamma_inverse
 from synthbench.analysis.multiple_testing import holm, holm_factors
+from synthbench.report.data.grid import Key
+from synthbench.report.data.noise import Noise
+from synthbench.report.data.verdicts import judge_all
 
 NORMAL = 1.959963984540054  # the 97.5% quantile of the normal distribution
 
@@ -408,3 +411,17 @@ def test_no_error_is_below_the_noise_within_a_round() -> None:
     assert errors[2] == pytest.approx(1e-6 / math.sqrt(3))
     loud = estimate([Comparison((0.0, 1.0), 0.3)])[0]
     assert loud.error == pytest.approx(0.5)
+
+
+def test_a_verdict_is_corrected_for_the_comparisons_of_its_group_only() -> None:
+    """With the variants of one framework, mode and length, not with those of other lengths."""
+    logs = {name: (0.1 * n, 0.1 * n + 0.02, 0.1 * n - 0.02) for n, name in enumerate("abc")}
+    compared = {
+        Key("", name, "torch", "train", length): Comparison(own, 0.0, family=str(length))
+        for length in (64, 128, 256)
+        for name, own in logs.items()
+    }
+    alone = judge([Comparison(own, 0.0) for own in logs.values()], 1.03)
+    together = judge_all(compared, Noise(declared=0.03))
+    assert [one.p for one in together] == pytest.approx([one.p for one in alone] * 3)
+    assert [one.verdict for one in together] == [one.verdict for one in alone] * 3

@@ -399,10 +399,9 @@ class Grid:
             within = math.sqrt(sum(squares) / len(squares))
         machines = tuple([own.machine for own, _ in pairs])
         sides: tuple[Moderated, ...] = ()
-        if cost == "seconds" and group_of(key) == group_of(baseline):
-            known_sides = [self._noise.get(cell) for cell in (key, baseline)]
-            sides = tuple([side for side in known_sides if side is not None])
-            sides = sides if len(sides) == len(known_sides) else ()
+        is_known = key in self._noise and baseline in self._noise
+        if is_known and cost == "seconds" and group_of(key) == group_of(baseline):
+            sides = self._noise[key], self._noise[baseline]
         found = Comparison(ratios, within, key.framework, machines, sides)
         self._compared[key, baseline, cost] = found
         return found
