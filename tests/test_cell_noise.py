@@ -14,6 +14,8 @@ from synthbench.analysis.cell_noise import FEWEST_CELLS, combined, noise_of_cell
 from synthbench.analysis.comparison import Comparison, estimate
 from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.multiple_testing import holm
+from synthbench.report.data.grid import Grid, Key
+from tests import test_tables as made
 
 CELLS = 22
 
@@ -136,3 +138,23 @@ def test_tables_have_a_false_verdict_in_5_of_100_cases_at_most(rounds: int, degr
         false += min(holm([one.p_value for one in found])) < 0.05
     assert inside / (100 * len(found)) >= 0.93
     assert false <= 10
+
+
+def test_a_grid_takes_the_noise_of_a_ratio_from_its_cells() -> None:
+    seconds = np.exp(np.random.default_rng(5).normal(-5, 0.1, (FEWEST_CELLS, 3)))
+    names = ["V", *(f"FR(rank={n})" for n in range(1, FEWEST_CELLS))]
+    found = [
+        made.record(made.cell(name, "torch", "train", 64), float(time), round=number)
+        for name, own in zip(names, seconds, strict=True)
+        for number, time in enumerate(own)
+    ]
+    keys = [Key("", name, "torch", "train", 64) for name in names]
+    noise = noise_of(np.log(seconds))
+    for number, key in enumerate(keys[1:], start=1):
+        compared = Grid(found, names).compare(key, keys[0], "V")
+        assert isinstance(compared, Comparison)
+        for side, expected in zip(compared.sides, (noise[number], noise[0]), strict=True):
+            assert side == pytest.approx(expected)
+    few = Grid(found[:-3], names).compare(keys[1], keys[0], "V")
+    assert isinstance(few, Comparison)
+    assert few.sides == ()
