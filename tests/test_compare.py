@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from synthbench.errors import NotationError, ResultsError
@@ -242,6 +242,50 @@ def test_machines_are_matched_cell_by_cell() -> None:
         side("B", measured(records(), second), machines=machines),
     )
     assert {one.place.variant for one in found.costs["time"]} == {"V", "FR(rank=32)+V"}
+
+
+def spread(found: Iterable[Record], machines: Sequence[str], of: dict[str, float]) -> list[Record]:
+    """Each round on the next machine; a machine takes `of` times as long."""
+    moved = []
+    for one in found:
+        machine = machines[one.round % len(machines)]
+        timing = one.measurements.timing
+        assert timing is not None
+        slowed = timing.model_copy(update={"samples": [t * of[machine] for t in timing.samples]})
+        measured = one.measurements.model_copy(update={"timing": slowed})
+        moved.append(one.model_copy(update={"machine": machine, "measurements": measured}))
+    return moved
+
+
+@given(st.floats(0.2, 5), st.floats(0.2, 5))
+@settings(max_examples=10, deadline=None)
+def test_what_a_machine_adds_to_both_runs_is_no_difference(fast: float, slow: float) -> None:
+    names, speeds = ["one", "two", "three"], {"one": 1.0, "two": fast, "three": slow}
+    machines = [Machine(id=name) for name in names]
+    # In other rounds than in the first run, and two in each place.
+    found = compare_runs(
+        side("A", spread(records(rounds=6), names, speeds), machines=machines),
+        side("B", spread(records({("R", 128): 1.2}, rounds=6), names[::-1], speeds),
+             machines=machines),
+    )  # fmt: skip
+    assert not found.no_times
+    changes = {(one.place.variant, one.place.seq_len): one for one in found.costs["time"]}
+    assert len(changes) == 9
+    slower = changes.pop(("R", 128))
+    assert slower.verdict == "slower"
+    assert slower.ratio == pytest.approx(1.2, rel=1e-3)
+    assert {one.verdict for one in changes.values()} == {"same"}
+
+
+def test_cells_of_other_sets_of_machines_are_not_compared() -> None:
+    names, speeds = ["one", "two"], {"one": 1.0, "two": 2.0}
+    machines = [Machine(id=name) for name in names]
+    found = compare_runs(
+        side("A", spread(records(rounds=4), names, speeds), machines=machines),
+        side("B", spread(records(rounds=4), ["two"], speeds), machines=machines),
+    )
+    assert found.no_times and not found.costs["time"]
+    assert found.agreements()["agree"] == 6
 
 
 def test_another_device_is_named_and_only_conclusions_are_compared() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 from scipy.stats import ttest_ind
 
 from synthbench.analysis.comparison import Estimate, Verdict
@@ -29,8 +30,26 @@ BLOCK = 20  # samples of one simulated round, consecutive
 MIRRORED = {"faster": "slower", "slower": "faster"}
 
 logs = st.lists(st.floats(-5, 5), min_size=1, max_size=5).map(tuple)
-samples = st.builds(Sample, logs, st.floats(0, 1))
-tables = st.lists(st.builds(Pair, samples, samples, st.sampled_from("ab")), min_size=1, max_size=8)
+samples = st.builds(Sample, logs, st.floats(0, 1), st.just(()))
+
+
+def on_machines(number: int) -> st.SearchStrategy[Sample]:
+    """A sample with at least a round of each machine."""
+    names = tuple(f"m{n}" for n in range(number))
+    return st.integers(number, 6).flatmap(
+        lambda rounds: st.builds(
+            Sample,
+            st.tuples(*[st.floats(-5, 5)] * rounds),
+            st.floats(0, 1),
+            st.just((names * rounds)[:rounds]),
+        )
+    )
+
+
+pairs = st.builds(Pair, samples, samples, st.sampled_from("ab")) | st.integers(2, 3).flatmap(
+    lambda number: st.builds(Pair, on_machines(number), on_machines(number))
+)
+tables = st.lists(pairs, min_size=1, max_size=8)
 margins = st.floats(1.0, 1.5)
 
 
@@ -130,7 +149,7 @@ def test_swapping_the_runs_mirrors_the_verdicts(table: list[Pair], margin: float
 def test_scaling_all_times_of_a_run_moves_every_ratio_alike(
     table: list[Sample], shift: float
 ) -> None:
-    shifted = [Pair(s, Sample(tuple(x + shift for x in s.logs), s.within)) for s in table]
+    shifted = [Pair(s, s._replace(logs=tuple(x + shift for x in s.logs))) for s in table]
     for one in estimate_pairs(shifted):
         assert one.log_ratio == pytest.approx(-shift, abs=1e-9)
 
@@ -200,3 +219,30 @@ def test_crossings_of_equal_runs_seldom_move(seed: int) -> None:
 
     found = compare_crossings([(drawn(), drawn()) for _ in range(40)])
     assert sum(bool(one.moved) for one in found) <= 1
+
+
+@given(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=2, max_size=4))
+def test_several_machines_give_one_ratio_each(changes: list[tuple[float, float]]) -> None:
+    """The t interval of the differences of the machines, whatever each machine adds to both."""
+    names = tuple(f"m{n}" for n, _ in enumerate(changes))
+    first = Sample(tuple(10.0 * n + a for n, (a, _) in enumerate(changes)), 0.0, names)
+    second = Sample(tuple(10.0 * n + b for n, (_, b) in enumerate(changes))[::-1], 0.0, names[::-1])
+    alone = Pair(Sample((0.0, 0.1), 0.0), Sample((0.0, 0.1), 0.0))
+    (found, other) = estimate_pairs([Pair(first, second), alone])
+    differences = [a - b for a, b in changes]
+    assert found.log_ratio == pytest.approx(np.mean(differences), abs=1e-9)
+    assert found.error == pytest.approx(stats.sem(differences), abs=1e-9)
+    assert (found.degrees, found.machines) == (len(names) - 1, len(names))
+    assert other == estimate_pairs([alone])[0]
+
+
+def test_machines_that_agree_are_not_surer_than_the_samples() -> None:
+    first = Sample((0.1, 0.1, 0.1, 0.1), 0.03, ("a", "a", "b", "b"))
+    second = Sample((0.0, 0.0), 0.04, ("a", "b"))
+    (found,) = estimate_pairs([Pair(first, second)])
+    assert found.error == pytest.approx(math.sqrt(0.03**2 / 4 + 0.04**2 / 2))
+
+
+def test_other_machines_cannot_be_paired() -> None:
+    with pytest.raises(ValueError, match="measured by a, b and then by b"):
+        estimate_pairs([Pair(Sample((0.0, 1.0), 0.0, ("a", "b")), Sample((0.0,), 0.0, ("b",)))])

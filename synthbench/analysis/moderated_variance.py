@@ -47,12 +47,13 @@ class Moderated(NamedTuple):
 def moderated(variances: Sequence[float], degrees: Sequence[int]) -> list[Moderated]:
     """Each variance, shrunk towards the prior as far as the groups agree; in the given order."""
     prior, prior_degrees = prior_variance(variances, degrees)
+    most = sum(degrees)
     found: list[Moderated] = []
     for observed, own in zip(variances, degrees, strict=True):
         variance = prior
         if math.isfinite(prior_degrees):
             variance = (prior_degrees * prior + own * observed) / (prior_degrees + own)
-        found.append(Moderated(variance, min(prior_degrees + own, sum(degrees))))
+        found.append(Moderated(variance, min(prior_degrees + own, most)))
     return found
 
 

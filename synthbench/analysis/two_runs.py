@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from synthbench.analysis.clusters import summary_error
 from synthbench.analysis.comparison import (
     CONFIDENCE,
     Estimate,
@@ -32,11 +33,27 @@ class Sample(NamedTuple):
     """A cell in one run.
 
     `logs`: log(cost), one per round. `within`: the standard error of one of them, estimated from
-    the samples within a round.
+    the samples within a round. `machines`: what measured each round; empty: one machine.
     """
 
     logs: tuple[float, ...]
     within: float
+    machines: tuple[str, ...] = ()
+
+    @property
+    def by_machine(self) -> dict[str, float]:
+        """The mean of the rounds of each machine."""
+        names = self.machines or ("",) * len(self.logs)
+        return {
+            name: float(np.mean([log for log, own in zip(self.logs, names, strict=True)
+                                 if own == name]))
+            for name in sorted(set(names))
+        }  # fmt: skip
+
+    @property
+    def independent(self) -> int:
+        """How many independent values it has: rounds, or machines if several."""
+        return len(set(self.machines)) if len(set(self.machines)) > 1 else len(self.logs)
 
 
 class Pair(NamedTuple):
@@ -70,18 +87,45 @@ def estimate_pairs(pairs: Sequence[Pair]) -> list[Estimate]:
     noisy. The variance of a cell in a run is shrunk towards that of its family in this run
     (see `comparison.estimate`), and is not less than the noise within a round implies. Where a
     run has one round, only the latter is known. `rounds` is the smaller number of rounds.
+
+    Where the same several machines measured a cell in both runs, what a machine adds to all its
+    rounds is in both: then there is one ratio per machine, and `clusters.summary_error` is its
+    error. Raises ValueError for a cell that other machines measured in the second run.
     """
-    families = [pair.family for pair in pairs]
-    firsts = _errors([pair.first for pair in pairs], families)
-    seconds = _errors([pair.second for pair in pairs], families)
+    alone = [pair for pair in pairs if not _on_several_machines(pair)]
+    families = [pair.family for pair in alone]
+    errors = zip(
+        _errors([pair.first for pair in alone], families),
+        _errors([pair.second for pair in alone], families),
+        strict=True,
+    )
     found: list[Estimate] = []
-    for pair, first, second in zip(pairs, firsts, seconds, strict=True):
-        log_ratio = float(np.mean(pair.first.logs) - np.mean(pair.second.logs))
+    for pair in pairs:
         rounds = min(len(pair.first.logs), len(pair.second.logs))
+        if _on_several_machines(pair):
+            found.append(_by_machine(pair, rounds))
+            continue
+        first, second = next(errors)
+        log_ratio = float(np.mean(pair.first.logs) - np.mean(pair.second.logs))
         squares = first.square + second.square
         degrees = math.inf if rounds == 1 else _welch_degrees(first, second)
         found.append(Estimate(log_ratio, math.sqrt(squares), degrees, rounds))
     return found
+
+
+def _on_several_machines(pair: Pair) -> bool:
+    return max(len(set(sample.machines)) for sample in pair[:2]) > 1
+
+
+def _by_machine(pair: Pair, rounds: int) -> Estimate:
+    """The mean of the ratios of the machines; raises ValueError unless both runs have the same."""
+    first, second = pair.first.by_machine, pair.second.by_machine
+    if first.keys() != second.keys():
+        raise ValueError(f"measured by {', '.join(first)} and then by {', '.join(second)}")
+    ratios = [first[name] - second[name] for name in first]
+    within = math.sqrt(sum(sample.within**2 / len(sample.logs) for sample in pair[:2]))
+    error = summary_error(ratios, within, values=1)
+    return Estimate(float(np.mean(ratios)), error, len(ratios) - 1, rounds, len(ratios))
 
 
 def judge_pairs(

@@ -133,7 +133,7 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
     order = {cell_id: at for at, cell_id in enumerate(_in_order(first))}
     pairs = sorted(match.pairs, key=lambda pair: order[pair[0].id])
     no_times = _no_times(first, second, match, pairs)
-    timed = [] if no_times else [pair for pair in pairs if _on_one_machine(first, second, *pair)]
+    timed = [] if no_times else [pair for pair in pairs if _on_same_machines(first, second, *pair)]
     costs = {name: _costs(first, second, timed, name) for name in COSTS}
     no_conclusions = ""
     if first.baseline != second.baseline:
@@ -166,16 +166,17 @@ def _no_times(first: Side, second: Side, match: Match, pairs: Sequence[tuple[Cel
     if "device" in match.differing:
         one, other = match.differing["device"]
         return f"{first.letter} ran on device {one}, {second.letter} on {other}"
-    if not any(_on_one_machine(first, second, *pair) for pair in pairs):
+    if not any(_on_same_machines(first, second, *pair) for pair in pairs):
         names = [", ".join(sorted(set().union(*side.machines.values()))) or "an unknown machine"
                  for side in (first, second)]  # fmt: skip
         return f"{first.letter} ran on {names[0]}, {second.letter} on {names[1]}"
     return ""
 
 
-def _on_one_machine(first: Side, second: Side, own: Cell, other: Cell) -> bool:
-    machines = first.machines[own.id] | second.machines[other.id]
-    return len(machines) == 1 and machines != {""}
+def _on_same_machines(first: Side, second: Side, own: Cell, other: Cell) -> bool:
+    """Whether the same machine, or the same several ones, measured a cell in both runs."""
+    machines = first.machines[own.id]
+    return machines == second.machines[other.id] and "" not in machines
 
 
 def _costs(
@@ -195,8 +196,8 @@ def _costs(
     noises = [side.noises[COSTS[measured]] for side in (first, second)]
     margins = [
         max(
-            noises[0].margin(first.key(own), len(pair.first.logs)),
-            noises[1].margin(second.key(other), len(pair.second.logs)),
+            noises[0].margin(first.key(own), pair.first.independent),
+            noises[1].margin(second.key(other), pair.second.independent),
         )
         for own, other, pair in found
     ]

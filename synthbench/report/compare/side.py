@@ -9,6 +9,7 @@ from synthbench.analysis.comparison import Judgement
 from synthbench.record import latest
 from synthbench.report.data.context import named, variant_order
 from synthbench.report.data.grid import Cost, Grid, Key
+from synthbench.report.data.machines import kinds_of
 from synthbench.report.data.noise import Noise, noise_of
 from synthbench.report.data.verdicts import verdicts_of
 from synthbench.store import Run
@@ -28,7 +29,7 @@ class Side:
     def grid(self) -> Grid:
         """The cells of the task `cost`."""
         records = [r for r in self.run.records if r.cell.task == cost.Cost.name]
-        return Grid(records, variant_order(self.run.info))
+        return Grid(records, variant_order(self.run.info), kinds_of(self.run.info))
 
     @cached_property
     def cells(self) -> list[Cell]:

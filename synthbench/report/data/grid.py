@@ -329,7 +329,7 @@ class Grid:
         logs = tuple(math.log(getattr(one, cost)) for one in rounds)
         squares = [one.error**2 for one in rounds]
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        return Sample(logs, within)
+        return Sample(logs, within, tuple([one.machine for one in rounds]))
 
     def cell(self, key: Key) -> Row | None:
         """The pooled row of a cell (as `pool_rounds` makes it), or None without a record."""
