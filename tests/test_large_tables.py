@@ -29,6 +29,7 @@ from synthbench.report.screen import screen
 from synthbench.report.screen.block_lines import block_lines
 from synthbench.report.screen.screen import screen_lines, screen_of
 from synthbench.report.tables.scaling import growth
+from synthbench.report.text import files
 from synthbench.store import read_run
 from tests.test_store import record
 from tests.test_store_speed import is_small
@@ -44,7 +45,7 @@ ESTIMATES = st.builds(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(estimates=st.lists(ESTIMATES, min_size=2, max_size=6), rises=st.booleans())
 def test_a_crossing_is_that_of_every_draw_at_every_length(
     estimates: Sequence[Estimate], rises: bool
@@ -53,8 +54,8 @@ def test_a_crossing_is_that_of_every_draw_at_every_length(
     x = np.log(np.array(lengths, dtype=np.float64))
     degrees = tuple(min(one.degrees, 1e6) for one in estimates)
     means, errors = (np.array([getattr(e, n) for e in estimates]) for n in ("log_ratio", "error"))
-    draws = means + errors * scaling._noise(degrees, 0).draws
-    changes = scaling._last_change(x, draws, rises)
+    draws = means[:, None] + errors[:, None] * scaling._noise(degrees, 0).draws
+    changes = np.array([scaling._last_change(x.tolist(), draw, rises) for draw in draws.T.tolist()])
     tail = (1 - CONFIDENCE) / 2
     low = high = changes[0]  # quantiles cannot be taken of infinities alone
     if (changes != low).any():
@@ -149,3 +150,23 @@ def test_growth_is_calculated_once_per_grid(tmp_path: Path) -> None:
     assert growth(grid, "V", "seconds") is found
     assert growth(other, "V", "seconds") is not found
     assert growth(other, "V", "seconds") == found != growth(grid, "V", "peak_bytes")
+
+
+def test_files_for_readers_have_the_first_rows_and_name_the_file_with_all(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = read_run(write_run(tmp_path / "run", 200))
+    whole = files.render(run)
+    monkeypatch.setattr(files, "MOST_ROWS", 3)
+    short = files.render(run)
+    changed = {name for name in whole if whole[name] != short[name]}
+    assert {"ratios.md", "ratios.tex", "speed.md", files.INDEX} <= changed
+    assert not any(name.endswith(".csv") for name in changed)
+    rows = len(whole["speed.csv"].splitlines()) - 1
+    assert f"The first 3 of {rows} rows; speed.csv has all. " in short["speed.md"]
+    assert short["speed.md"].count("\n| torch") + short["speed.md"].count("\n| jax") == 3
+    first = [line.split() for line in whole["speed.tex"].splitlines()]
+    found = [line.split() for line in short["speed.tex"].splitlines()]
+    (at,) = [n for n, words in enumerate(found) if words == ["\\midrule"]]
+    assert found[at : at + 4] == first[at : at + 4]
+    assert found[at + 4] == ["\\bottomrule"]

@@ -17,6 +17,7 @@ from synthbench.analysis.moderated_variance import t_quantile
 FEWEST_LENGTHS = 3  # two points always lie on a line
 DRAWS = 4000
 
+Points = Sequence[tuple[int, float]]  # (length, cost)
 Kind = Literal["overtakes", "falls behind", "always", "never"]
 
 
@@ -52,33 +53,38 @@ def upper_half(lengths: Sequence[int]) -> list[int]:
     return known[-max(math.ceil(len(known) / 2), FEWEST_LENGTHS) :]
 
 
-def exponent(points: Sequence[tuple[int, float]], confidence: float = CONFIDENCE) -> Exponent:
+def exponent(points: Points, confidence: float = CONFIDENCE) -> Exponent:
     """A least-squares fit of log cost on log length; each point is (length, cost) of one round.
 
     The interval is the t interval of the slope. It is wide for noisy costs, and also for costs that
     do not follow a power law. Raises ValueError for fewer than FEWEST_LENGTHS lengths.
     """
-    distinct = len({length for length, _ in points})
-    if distinct < FEWEST_LENGTHS:
-        raise ValueError(
-            f"{distinct} lengths are too few for an exponent; use at least {FEWEST_LENGTHS}"
-        )
-    x, square = _centred_logs(tuple([length for length, _ in points]))
-    y = np.log([cost for _, cost in points])
-    slope = float(x @ y / square)
-    residuals = y - y.mean() - slope * x
-    degrees = len(points) - 2
-    error = math.sqrt(float(residuals @ residuals) / degrees / float(square))
-    half = t_quantile(degrees, (1 + confidence) / 2) * error
-    return Exponent(slope, slope - half, slope + half)
+    return exponents([points], confidence)[0]
 
 
-@lru_cache(maxsize=64)
-def _centred_logs(lengths: tuple[int, ...]) -> tuple[NDArray[np.float64], np.float64]:
-    """The logarithms minus their mean, and the sum of their squares."""
-    x = np.log(lengths)
-    x = x - x.mean()
-    return x, x @ x
+def exponents(series: Sequence[Points], confidence: float = CONFIDENCE) -> list[Exponent]:
+    """`exponent` of each series; those with the same lengths are fitted together, for speed."""
+    by_lengths: dict[tuple[int, ...], list[int]] = {}
+    for place, points in enumerate(series):
+        by_lengths.setdefault(tuple([length for length, _ in points]), []).append(place)
+    found: dict[int, Exponent] = {}
+    for lengths, places in by_lengths.items():
+        if (distinct := len(set(lengths))) < FEWEST_LENGTHS:
+            raise ValueError(
+                f"{distinct} lengths are too few for an exponent; use at least {FEWEST_LENGTHS}"
+            )
+        x = np.log(lengths)
+        x -= x.mean()
+        square = float(x @ x)
+        y = np.log([[cost for _, cost in series[place]] for place in places])
+        slopes = y @ x / square
+        residuals = y - y.mean(axis=1, keepdims=True) - slopes[:, None] * x
+        degrees = len(lengths) - 2
+        errors = np.sqrt(np.square(residuals).sum(axis=1) / degrees / square)
+        halves = t_quantile(degrees, (1 + confidence) / 2) * errors
+        for place, slope, half in zip(places, slopes.tolist(), halves.tolist(), strict=True):
+            found[place] = Exponent(slope, slope - half, slope + half)
+    return [found[place] for place in range(len(series))]
 
 
 def crossing(
@@ -114,13 +120,13 @@ def crossing(
         kind = "falls behind" if means[0] > 0 else "never"
     if rises is None:
         rises = kind != "falls behind"
-    found = float(_last_change(x, means[:, None], rises)[0])
+    found = _last_change(x.tolist(), means.tolist(), rises)
     tail = (1 - confidence) / 2
     near = _around_last_change(means, errors, noise, rises)
     low = high = found
     if errors[near].any() and near.stop - near.start > 1:
         draws = means[near, None] + errors[near, None] * noise.draws[near]
-        low, high = _quantiles(_last_change(x[near], draws, rises), (tail, 1 - tail))
+        low, high = _quantiles(_last_changes(x[near], draws, rises), (tail, 1 - tail))
     length = math.exp(found) if math.isfinite(found) else math.nan
     return Crossing(kind, length, math.exp(low), math.exp(high))
 
@@ -166,20 +172,27 @@ def _around_last_change(
     return slice(first, last + 1)
 
 
-def _last_change(
+def _last_change(x: Sequence[float], y: Sequence[float], rises: bool) -> float:
+    """The last x at which a series rises above 0, or ceases to be above 0.
+
+    By linear interpolation. -inf if it is so from its beginning, +inf if it is not so at its end.
+    """
+    if (y[-1] > 0) != rises:
+        return math.inf
+    for n in range(len(x) - 2, -1, -1):
+        if (y[n] > 0) != rises:
+            return x[n] + -y[n] / (y[n + 1] - y[n]) * (x[n + 1] - x[n])
+    return -math.inf
+
+
+def _last_changes(
     x: NDArray[np.float64], y: NDArray[np.float64], rises: bool
 ) -> NDArray[np.float64]:
-    """The last x at which each series rises above 0, or ceases to be above 0; `y` is [x, series].
-
-    By linear interpolation. -inf if a series is so from its beginning, +inf if it is not so at its
-    end.
-    """
-    wanted = (y > 0) == rises
+    """`_last_change` of many series; `y` is [x, series]."""
+    wanted = y > 0 if rises else y <= 0
     found = np.full(y.shape[1], -math.inf)
-    for n in range(len(x) - 1):
-        changes = np.flatnonzero(wanted[n] < wanted[n + 1])
-        before, after = y[n, changes], y[n + 1, changes]
-        share = -before / (after - before)  # one of them is above 0 and the other is not
-        found[changes] = x[n] + share * (x[n + 1] - x[n])
-    found[~wanted[-1]] = math.inf
-    return found
+    with np.errstate(divide="ignore", invalid="ignore"):  # only where nothing changes
+        for n in range(len(x) - 1):
+            at = x[n] + -y[n] / (y[n + 1] - y[n]) * (x[n + 1] - x[n])
+            found = np.where(wanted[n] < wanted[n + 1], at, found)
+    return np.where(wanted[-1], found, math.inf)

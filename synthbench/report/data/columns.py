@@ -319,12 +319,18 @@ class PackedValues:
         if name in RECORD_FIELDS:
             return [getattr(record, name) for record in self.records]
         if name in FLAT_FIELDS:
-            return [record.cell.flat()[name] for record in self.records]
+            of_cell = {record.id: record.cell.flat()[name] for record in self._first_rounds}
+            return [of_cell[record.id] for record in self.records]
         of_row = self.metrics[name].of_row
         if of_row is not None:
             return [of_row(self.row(position)) for position in range(len(self.records))]
         others = self.of.others()
         return [(others[record.place] or {}).get(name) for record in self.records]
+
+    @cached_property
+    def _first_rounds(self) -> list[PackedRecord]:
+        """A record of each cell."""
+        return list({record.id: record for record in reversed(self.records)}.values())
 
     @cached_property
     def _places(self) -> list[int] | None:

@@ -382,27 +382,27 @@ class Grid:
         for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
-        measured, base = self._by_round[self.ids[key]], self._by_round[self.ids[baseline]]
+        base = self._by_round[self.ids[baseline]]
         of = attrgetter(cost)
-        pairs = [
-            (own, other)
-            for number, own in measured.items()
-            if (other := base.get(number)) is not None
-            if of(own) > 0 and of(other) > 0 and own.machine == other.machine
-        ]
-        if not pairs:
+        ratios: list[float] = []
+        squares: list[float] = []
+        machines: list[str] = []
+        for number, own in self._by_round[self.ids[key]].items():
+            other = base.get(number)
+            if other is None or own.machine != other.machine:
+                continue
+            if (dividend := of(other)) > 0 and (divisor := of(own)) > 0:
+                ratios.append(math.log(dividend / divisor))
+                squares.append(own.error**2 + other.error**2)
+                machines.append(own.machine)
+        if not ratios:
             return "no shared round"
-        ratios = tuple([math.log(of(b) / of(a)) for a, b in pairs])
-        within = 0.0
-        if cost == "seconds":
-            squares = [a.error**2 + b.error**2 for a, b in pairs]
-            within = math.sqrt(sum(squares) / len(squares))
-        machines = tuple([own.machine for own, _ in pairs])
+        within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
         sides: tuple[Moderated, ...] = ()
         is_known = key in self._noise and baseline in self._noise
         if is_known and cost == "seconds" and group_of(key) == group_of(baseline):
             sides = self._noise[key], self._noise[baseline]
-        found = Comparison(ratios, within, key.framework, machines, sides)
+        found = Comparison(tuple(ratios), within, key.framework, tuple(machines), sides)
         self._compared[key, baseline, cost] = found
         return found
 

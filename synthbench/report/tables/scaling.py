@@ -12,7 +12,7 @@ from synthbench.analysis.scaling import (
     Crossing,
     Exponent,
     crossing,
-    exponent,
+    exponents,
     upper_half,
 )
 from synthbench.metrics import significant
@@ -100,14 +100,15 @@ def _growth(grid: Grid, baseline: str, cost: Cost) -> dict[Series, Growth]:
         for series in map(Series._make, rows_by_pair(grid))
     }
     compared = _estimates(grid, baseline, keys.values(), cost)
+    found = _exponents(grid, list(keys.values()), cost)
     return {
         series: Growth(
-            _exponent(grid, of_series, cost),
+            one,
             BASELINE
             if series.variant == baseline
             else _overtaking(of_series, [compared[key] for key in of_series]),
         )
-        for series, of_series in keys.items()
+        for (series, of_series), one in zip(keys.items(), found, strict=True)
     }
 
 
@@ -126,7 +127,14 @@ def _estimates(
     return {key: one if isinstance(one, str) else estimates[key] for key, one in found.items()}
 
 
-def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> Exponent | str:
+def _exponents(grid: Grid, series: Sequence[Sequence[Key]], cost: Cost) -> list[Exponent | str]:
+    points = [_points(grid, keys, cost) for keys in series]
+    found = iter(exponents([one for one in points if one]))
+    return [next(found) if one else TOO_FEW for one in points]
+
+
+def _points(grid: Grid, keys: Sequence[Key], cost: Cost) -> list[tuple[int, float]]:
+    """What the exponent of a series is fitted to; empty where that are too few lengths."""
     measured = {
         key.seq_len: costs
         for key in keys
@@ -134,8 +142,8 @@ def _exponent(grid: Grid, keys: Sequence[Key], cost: Cost) -> Exponent | str:
     }
     chosen = upper_half(list(measured))
     if len(chosen) < FEWEST_LENGTHS:
-        return TOO_FEW
-    return exponent([(length, one) for length in chosen for one in measured[length]])
+        return []
+    return [(length, one) for length in chosen for one in measured[length]]
 
 
 def _overtaking(keys: Sequence[Key], ratios: Sequence[Estimate | str]) -> Overtaking | str:

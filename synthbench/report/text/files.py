@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from synthbench.errors import ResultsError
@@ -11,6 +12,7 @@ from synthbench.report.data.prepared import Prepared, prepare
 from synthbench.report.data.table import Table
 from synthbench.report.paper.tables import paper_tables
 from synthbench.report.tables.catalog import each_table
+from synthbench.report.text.comma_separated import csv_text
 from synthbench.report.text.escaping import markdown_prose
 from synthbench.report.text.formats import FORMATS
 from synthbench.report.text.markdown import (
@@ -22,6 +24,7 @@ from synthbench.report.text.markdown import (
 from synthbench.store import Run, without_garbage_collection
 
 FOLDER = "tables"
+MOST_ROWS = 2000  # in a file for readers; nobody reads more, and the CSV has all
 INDEX = "README.md"
 PAPER = "paper"
 PAPER_HEAD = """# The paper's tables
@@ -46,16 +49,27 @@ def _each_file(run: Run, prepared: Prepared) -> Iterator[tuple[str, str]]:
     sections: list[str] = []
     for table in each_table(prepared):
         head = head or context_lines(table)
-        sections.append(markdown_section(table))
+        sections.append(markdown_section(shortened(table)))
         yield from _files(table, sections[-1])
     yield INDEX, _index(run, head, sections)
 
 
 def _files(table: Table, section: str) -> Iterator[tuple[str, str]]:
-    """A table in every format; in Markdown from its section, which takes long to make."""
+    """A table in every format, `shortened` but for CSV; `section`: what it is in Markdown."""
     for suffix, write in FORMATS.values():
-        text = with_context(table, section) if write is markdown else write(table)
+        if write is markdown:
+            text = with_context(table, section)
+        else:
+            text = write(table if write is csv_text else shortened(table))
         yield f"{table.name}.{suffix}", text
+
+
+def shortened(table: Table) -> Table:
+    """The first MOST_ROWS rows of a table, and a note that says where all are."""
+    if len(table.rows) <= MOST_ROWS:
+        return table
+    first = f"The first {MOST_ROWS:,} of {len(table.rows):,} rows; {table.name}.csv has all."
+    return replace(table, rows=table.rows[:MOST_ROWS], note=f"{first} {table.note}".strip())
 
 
 def write_tables(run: Run, prepared: Prepared | None = None) -> Path:
@@ -103,7 +117,7 @@ def differences(folder: Path, files: Mapping[str, str]) -> list[str]:
 def render_paper(results: Path) -> dict[str, str]:
     """Every file of the paper's tables, name -> text; INDEX has all tables on one page."""
     made = paper_tables(results)
-    sections = list(map(markdown_section, made))
+    sections = [markdown_section(shortened(table)) for table in made]
     files = {INDEX: PAPER_HEAD + "\n".join(sections)}
     for table, section in zip(made, sections, strict=True):
         files |= _files(table, section)
