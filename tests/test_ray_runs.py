@@ -276,6 +276,50 @@ def test_a_training_goes_on_with_the_same_bits_after_its_worker_was_killed(
     require_same_bits(found, trained(training("torch", 0.0), tmp_path / "local"))
 
 
+SOMEBODY = {"name": "somebody else", "namespace": "tests"}
+
+
+def occupy_head(cluster: Any) -> None:
+    """Somebody else takes the place of the head node, so that cells run on the other one."""
+    ray = connect(cluster.address)
+    strategies = importlib.import_module("ray.util.scheduling_strategies")
+    pinned = strategies.NodeAffinitySchedulingStrategy(cluster.head_node.node_id, soft=False)
+    options = {**Demand().options(), **SOMEBODY, "lifetime": "detached"}
+    actor = ray.remote(**options, scheduling_strategy=pinned)(Actor).remote()
+    ray.get(actor.where.remote())
+    ray.shutdown()
+
+
+def test_a_training_goes_on_with_the_same_bits_on_another_node_after_its_node_died(
+    cluster: Any, tmp_path: Path
+) -> None:
+    states: list[Path] = []
+    (doomed,) = cluster.worker_nodes
+    ray = importlib.import_module("ray")
+
+    def kill() -> None:
+        deadline = time.monotonic() + 120
+        while not states and time.monotonic() < deadline:
+            states.extend((tmp_path / "ray").glob(f"{IN_PROGRESS}/*/{NAME}"))
+            time.sleep(0.05)
+        cluster.remove_node(doomed, allow_graceful=False)  # SIGKILL for its raylet and workers
+        ray.kill(ray.get_actor(**SOMEBODY))  # the head is free now
+
+    killer = threading.Thread(target=kill)
+    observer, executor = Watcher(), RayExecutor(cluster.address)
+    occupy_head(cluster)
+    try:
+        killer.start()
+        planned = training("torch", 0.05)
+        found = trained(planned, tmp_path / "ray", observer=observer, executor=executor)
+    finally:
+        killer.join()
+        cluster.add_node(num_cpus=1, resources={RESOURCE: 1})
+    assert states
+    assert any(note.startswith("lost a place of ") for note in observer.notes)
+    require_same_bits(found, trained(training("torch", 0.0), tmp_path / "local"))
+
+
 class Interrupter(Silent):
     """Presses Ctrl-C when a training has saved its state."""
 
