@@ -3,7 +3,7 @@
 # make test-page  the page of `synthbench report` in a real browser; needs chromium
 #               (apt-get install chromium)
 # make test-slurm  the executor slurm against a real Slurm of two nodes on this machine; needs root and
-#               Debian's packages (apt-get install slurm-wlm munge)
+#               Debian's packages (apt-get install slurm-wlm munge bindfs)
 # make test-ray   runs on a real Ray cluster of two nodes on this machine
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (more than an hour)
@@ -66,7 +66,8 @@ $(VENV)/page-tests-installed: $(INSTALLED)
 test-slurm: $(VENV)/slurm-installed
 	@command -v sbatch >/dev/null || { \
 		echo "There is no Slurm here; install it like this: apt-get install slurm-wlm munge"; exit 1; }
-	$(BIN)/pytest -rs tests/test_slurm.py tests/test_slurm_mistakes.py tests/test_slurm_runs.py
+	$(BIN)/pytest -rs tests/test_slurm.py tests/test_slurm_mistakes.py tests/test_slurm_runs.py \
+		tests/test_slurm_shared_folder.py
 
 $(VENV)/slurm-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[slurm]'
