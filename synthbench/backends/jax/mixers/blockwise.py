@@ -236,6 +236,9 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     # keys (of an outer product) and rows of a bias are read in the other order.
     together = blocks.examples_apart or blocks.batch == 1
     keys_first = together and not any(isinstance(t, Outer) for t in terms)
+    # On a GPU, one kernel would make both the weights and the gradient of the logits, so that both
+    # are in memory. From an outer product, weights can be made a second time without reading any.
+    one_by_one = platform() != "cpu" and all(isinstance(t, Outer) for t in terms)
 
     def as_weights(x: Array) -> Array:
         return x.mT if keys_first else x
@@ -254,11 +257,13 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         visible = seen(blocks, mask, place, keys_first)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
+        by_key = weights if keys_first else weights.mT
+        d_value = blocks.add(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
+        if one_by_one:
+            d_value, d_rows = lax.optimization_barrier((d_value, d_rows))
         d_logits = product(d_rows, values, keys_first).astype(wide)
         if offset is not None:
             d_logits = d_logits - as_weights(blocks.part_of(offset, place, True))
-        by_key = weights if keys_first else weights.mT
-        d_value = blocks.add(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
         (d_parts,) = pull(lax.optimization_barrier(weights * d_logits))
         d_terms = [
             {n: blocks.add(x, part.arrays[n], place, n in t.per_query) for n, x in made.items()}
