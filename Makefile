@@ -16,7 +16,7 @@
 #                     jax (tests/versions/combinations.toml). Each combination takes about as long as
 #                     make test; torch's CUDA wheels take 6 GB each. With STRICT=1 a missing Python is
 #                     a failure; with ONLY="py311-oldest py312-newest" only these run.
-# make test-cuda-compile  compile JAX's programs for an H100, without one: every variant, about two hours
+# make test-cuda-compile  compile JAX's programs for an H100, without one: every variant, about an hour
 #               (OPTIONS="--variants V,R+V --seq-len 512": some). Python 3.12 or later; 5 GB of packages
 # make mutants  change the code in one place, 300 times, and see whether pytest notices: the score is
 #               tests/mutants/score.json. With OPTIONS="--only measure --count 50" fewer; see

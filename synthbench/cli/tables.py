@@ -173,15 +173,15 @@ def _make(folder: Path, shown: Shown, format: Format | None) -> None:
     from synthbench.report.text.files import write_tables
     from synthbench.store import without_garbage_collection
 
-    measured = read_for_tables(folder)
-    for damage in measured.damaged:
-        complain(f"{folder}: {damage}; skipped")
-    if format is None:
-        say(write_tables(measured))
-        return
     with without_garbage_collection():
+        measured = read_for_tables(folder)
+        for damage in measured.damaged:
+            complain(f"{folder}: {damage}; skipped")
+        if format is None:
+            say(write_tables(measured))
+            return
         prepared = prepare(measured)
-    is_screen = shown.print_prepared(prepared, format, footer=1)
-    written = write_tables(measured, prepared)
+        is_screen = shown.print_prepared(prepared, format, footer=1)
+        written = write_tables(measured, prepared)
     if format is Format.TERMINAL:
         say(f"Tables: {written}" if is_screen else f"\nTables: {written}")
