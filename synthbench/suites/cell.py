@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -74,10 +75,11 @@ class Cell(BaseModel):
 
     def flat(self) -> dict[str, Any]:
         """Every field by name, with the fields of the model among them and its kind as `model`."""
-        return dict(self._flat)
+        return dict(self.content)
 
     @cached_property
-    def _flat(self) -> dict[str, Any]:
+    def content(self) -> Mapping[str, Any]:
+        """The same as `flat`, made once: large runs look at it so often that copies take long."""
         content = {name: getattr(self, name) for name in _FIELDS}
         spec = {name: getattr(self.model, name) for name in _SPEC_FIELDS}
         return content | {"model": spec.pop("kind")} | spec

@@ -319,7 +319,7 @@ class PackedValues:
         if name in RECORD_FIELDS:
             return [getattr(record, name) for record in self.records]
         if name in FLAT_FIELDS:
-            of_cell = {record.id: record.cell.flat()[name] for record in self._first_rounds}
+            of_cell = {record.id: record.cell.content[name] for record in self._first_rounds}
             return [of_cell[record.id] for record in self.records]
         of_row = self.metrics[name].of_row
         if of_row is not None:
@@ -344,7 +344,7 @@ class PackedValues:
 
     def fields(self, positions: Sequence[int]) -> Mapping[str, Sequence[Any]]:
         records = [self.records[n] for n in positions]
-        contents = [record.cell.flat() for record in records]
+        contents = [record.cell.content for record in records]
         return {
             **{name: [content[name] for content in contents] for name in FLAT_FIELDS},
             **{name: [getattr(record, name) for record in records] for name in RECORD_FIELDS},

@@ -109,7 +109,7 @@ def _model(cells: list[Cell], built: str) -> str:
     if not cells:
         return "No records yet."
 
-    contents = [cell.flat() for cell in cells]
+    contents = [cell.content for cell in cells]
 
     def values(name: str) -> str:
         return either(content[name] for content in contents)

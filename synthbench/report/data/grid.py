@@ -483,5 +483,5 @@ def group_of(key: Key) -> tuple[str, str, str, int]:
 
 def _shard(cell: Cell) -> tuple[Any, ...]:
     """What cells have in common that one machine has measured, as ratios are taken across them."""
-    content = cell.flat()
+    content = cell.content
     return tuple((name, hashable(value)) for name, value in content.items() if name not in COMPARED)

@@ -24,7 +24,7 @@ def differing_fields(cells: Iterable[Cell]) -> list[str]:
     compared with a compiled cell of another, nor float32 in torch with bfloat16 in jax.
     """
     fields = [name for name in FLAT_FIELDS if name not in _SHOWN]
-    contents = [(cell, cell.flat()) for cell in cells]
+    contents = [(cell, cell.content) for cell in cells]
     several = [name for name in fields if len(_distinct([c[name] for _, c in contents])) > 1]
     values: dict[tuple[Any, ...], set[Any]] = {}
     for cell, content in contents:
@@ -49,8 +49,10 @@ def _distinct(values: Sequence[Any]) -> set[Any]:
 
 def setting_of(cell: Cell, fields: Sequence[str], others: Mapping[str, str] = {}) -> str:
     """These fields of a cell as a text; empty without fields. `others`: those that no cell has."""
-    content = cell.flat() | dict(others) if fields else {}
-    return " ".join(f"{name}={content[name]}" for name in fields)
+    if not fields:
+        return ""
+    content = cell.content
+    return " ".join(f"{n}={others[n] if n in others else content[n]}" for n in fields)
 
 
 def hashable(value: Any) -> Any:

@@ -20,11 +20,14 @@ NAMES = (
 
 def machine_speed(grid: Grid, context: Context) -> Table | None:
     """One row per framework; None where no fixed work was timed between the steps."""
+    if not grid.has("calibration_seconds"):
+        return None
+    columns_of_records = [grid.column(name) for name in NAMES]
     rows: list[Row] = []
     for framework in grid.frameworks():
         found = [
             values
-            for values in zip(*(grid.column(name) for name in NAMES), strict=True)
+            for values in zip(*columns_of_records, strict=True)
             if values[1] == framework and None not in values
         ]
         if not found:
