@@ -12,6 +12,7 @@ from synthbench.analysis.trend import (
     STABLE_Z,
     TREND_STEPS,
     WARM_Z,
+    Array,
     has_trend,
     is_stable,
     is_warm,
@@ -76,6 +77,59 @@ def test_samples_that_rise_are_not_stable(n: int) -> None:
     assert is_stable(list(noise))
     assert not is_stable(list(noise * np.linspace(1.0, 1.3, n)))
     assert is_stable(list(noise * np.linspace(1.0, 1.01, n)))
+
+
+WORK_EVERY = 20  # samples
+
+
+def with_work(samples: Array, speed: Array) -> tuple[list[float], list[int], list[float]]:
+    """Samples, and fixed work of 3 ms between them, on a machine whose times have this course."""
+    after = [n for n in range(0, len(samples) + 1, WORK_EVERY) for _ in range(2)]
+    seconds = [0.003 * float(speed[min(n, len(speed) - 1)]) for n in after]
+    return (samples * speed).tolist(), after, seconds
+
+
+@given(st.floats(0.4, 2.5), st.sampled_from([1e-4, 1e-3, 0.03]), st.integers(100, 600))
+@settings(max_examples=30)
+def test_a_machine_that_changes_its_speed_is_no_trend_of_the_steps(
+    change: float, seconds: float, n: int
+) -> None:
+    noise = np.random.default_rng(n).normal(1.0, 0.02, size=n) * seconds
+    speed = np.linspace(1.0, change, n)
+    samples, after, work = with_work(noise, speed)
+    assert is_stable(samples, after, work)
+    if abs(change - 1) > 0.15:
+        assert not is_stable(samples)  # without the fixed work, nobody can tell
+    # What only the steps do is one, whatever the machine does.
+    assert not is_stable(*with_work(noise * np.linspace(1.0, 1.3, n), speed))
+    assert not is_stable(*with_work(noise * np.linspace(1.3, 1.0, n), speed))
+
+
+def test_disturbances_that_last_for_many_steps_are_no_trend() -> None:
+    """Steps of 1 ms, each fifth of them 50% slower, in bursts of 15 steps on average."""
+    generator = np.random.default_rng(3)
+    found = single = 0
+    for _ in range(100):
+        is_slow, slow = False, []
+        for _ in range(500):
+            is_slow = generator.random() > 1 / 15 if is_slow else generator.random() < 1 / 60
+            slow.append(is_slow)
+        times = 1e-3 * (1 + 0.5 * np.array(slow)) * generator.normal(1.0, 0.03, size=500)
+        found += not is_stable(times.tolist())
+        single += has_trend(times, STABLE_Z, 0.0)
+    assert found <= 4
+    assert single > 20  # were each step taken as independent
+
+
+def test_a_block_is_the_median_of_the_steps_of_a_time() -> None:
+    """Of 160 steps of 1.5 ms, 20 are a block; 11 of a block decide, and 9 do not."""
+    level = np.repeat(1.0 + 0.02 * np.arange(8), 20)
+    few, many = level.copy(), level.copy()
+    for block in range(8):
+        few[block * 20 : block * 20 + 9] = 9.0 - block
+        many[block * 20 : block * 20 + 11] = 1.0
+    for times, stable in ((level, False), (few, False), (many, True)):
+        assert is_stable((1.5e-3 * times / times.mean()).tolist()) == stable
 
 
 def test_few_samples_show_nothing() -> None:

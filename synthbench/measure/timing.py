@@ -189,9 +189,9 @@ def time_steps(
         if enabled:
             gc.enable()
     reached = half_width(median_interval(samples)) if len(samples) > 1 else None
-    return SteadyState(
-        samples, len(warmup), reached, is_stable(samples), fixed.found if fixed else None
-    )
+    found = fixed.found if fixed else None
+    stable = is_stable(samples, found.after, found.seconds) if found else is_stable(samples)
+    return SteadyState(samples, len(warmup), reached, stable, found)
 
 
 def _is_warmup_over(seconds: Sequence[float], least: float, most: float) -> bool:
