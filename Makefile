@@ -21,6 +21,7 @@
 # make mutants  change the code in one place, 300 times, and see whether pytest notices: the score is
 #               tests/mutants/score.json. With OPTIONS="--only measure --count 50" fewer; see
 #               python -m tests.mutants --help
+# make report   docs/seq_scaling.html anew: the page of the run results/seq_scaling/cpu-reference
 # make clean    remove every virtual environment and cache
 # make lock     write requirements.lock anew from the newest versions that pyproject.toml allows
 # make lock-versions  the same for the combinations of make test-versions
@@ -38,7 +39,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims lock lock-versions clean python
+.PHONY: bench test test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims report lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -134,6 +135,9 @@ paper-tables: $(INSTALLED)
 
 claims: $(INSTALLED)
 	$(BIN)/synthbench claims --format markdown --out docs/claims.md
+
+report: $(INSTALLED)
+	$(BIN)/synthbench report seq_scaling/cpu-reference --out docs/seq_scaling.html
 
 $(INSTALLED): requirements.lock pyproject.toml | python
 	rm -rf $(VENV)
