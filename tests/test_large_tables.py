@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +19,7 @@ from synthbench.analysis.comparison import (
     Estimate,
     further_rounds,
 )
-from synthbench.analysis.moderated_variance import t_quantile
+from synthbench.analysis.moderated_variance import moderated, t_quantile
 from synthbench.analysis.moments import moments_of
 from synthbench.metrics import Pool, pool_values
 from synthbench.record import latest
@@ -62,6 +62,22 @@ def test_a_crossing_is_that_of_every_draw_at_every_length(
         low, high = np.quantile(changes, [tail, 1 - tail], method="inverted_cdf")
     found = scaling.crossing(lengths, estimates, rises=rises)
     assert (found.low, found.high) == (math.exp(low), math.exp(high))
+
+
+class Counted(list[int]):
+    """A list that knows how often it was gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[int]:
+        self.times += 1
+        return super().__iter__()
+
+
+def test_variances_are_moderated_without_going_through_all_for_each() -> None:
+    degrees = Counted([2] * 50)
+    moderated(np.random.default_rng(0).chisquare(2, 50).tolist(), degrees)
+    assert 0 < degrees.times < 6
 
 
 @given(samples=st.lists(st.lists(st.floats(-1, 1), min_size=1, max_size=40), max_size=12))
