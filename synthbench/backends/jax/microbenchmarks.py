@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from synthbench.backends.jax.module import DTYPES
 from synthbench.backends.jax.placement import find_device
@@ -43,10 +44,12 @@ class JaxOperation:
 
 def matrix_products(dtype: str, device: str, size: int) -> list[JaxOperation]:
     """A [size,size] by [size,size] product into memory that is allocated already."""
+    generator = np.random.default_rng(0)  # JAX's own would compile for half a second, in every cell
+    values = [generator.random((size, size), dtype=np.float32) for _ in range(2)]
     with full_precision(dtype), jax.default_device(find_device(device)):
-        keys = jax.random.split(jax.random.key(0))
-        a, b = (jax.random.uniform(key, (size, size)).astype(DTYPES[dtype]) for key in keys)
-        out = jnp.zeros_like(a)
+        a, b, out = (
+            jnp.array(x.astype(DTYPES[dtype])) for x in [*values, np.zeros_like(values[0])]
+        )
     return [JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], donates_last=True)]
 
 
