@@ -24,7 +24,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from synthbench.analysis.cell_noise import noise_of_cells
+from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.comparison import (
     Comparison,
     Judgement,
@@ -65,37 +65,40 @@ class Drawn:
     noise: NDArray[np.float64]
     rounds: NDArray[np.int64]  # that each comparison has: [table, variant]
 
-    def comparisons(self, slowdown: float) -> list[Comparison]:
-        """Each variant compared with the baseline, in the rounds that it has."""
+    @property
+    def known(self) -> dict[tuple[int, int], CellNoise]:
+        """What the rounds so far say of each cell: (table, cell)."""
         most = self.rounds.max(axis=1, keepdims=True)
-        measured = np.hstack([most, most, self.rounds])  # by each cell
-        noise = noise_of_cells(
+        measured = np.hstack([most, most, self.rounds])
+        return noise_of_cells(
             {g: {(g, cell): dict(enumerate(self.noise[:n, g, cell].tolist()))
                  for cell, n in enumerate(measured[g])} for g in range(TABLES)},
             lambda group: group % LENGTHS,
         )  # fmt: skip
-        found = []
-        for group in range(TABLES):
-            for cell in range(2, VARIANTS + 2):
-                n = measured[group, cell]
-                base, own = self.noise[:n, group, 0], self.noise[:n, group, cell]
-                ratios = tuple(base - own - math.log(slowdown))
-                sides = noise[group, cell], noise[group, 0]
-                found.append(Comparison(ratios, 0.0, sides=sides))
+
+    def judged(self, slowdown: float, rule: Rule) -> list[Judgement]:
+        """Each variant compared with the baseline, in the rounds that it has."""
+        known = self.known
+        compared = [
+            comparison(known[group, 0], known[group, cell + 2], slowdown)
+            for group in range(TABLES)
+            for cell in range(VARIANTS)
+        ]
+        floors = noise_floors(
+            {g: comparison(known[g, 0], known[g, 1]).log_ratios for g in range(TABLES)}
+        ).of_groups
+        found: list[Judgement] = []
+        for group, estimates in enumerate(by_table(estimate(compared))):
+            margins = [max(MARGIN, floors[group].ratio(e.rounds)) for e in estimates]
+            found += judge_estimates(estimates, margins, rule)
         return found
 
-    def margins(self) -> list[float]:
-        """The margin of each comparison, from the twins of its group."""
-        most = self.rounds.max(axis=1)
-        floors = noise_floors(
-            {g: tuple(self.noise[: most[g], g, 0] - self.noise[: most[g], g, 1])
-             for g in range(TABLES)}
-        ).of_groups  # fmt: skip
-        return [
-            max(MARGIN, floors[group].ratio(int(self.rounds[group, variant])))
-            for group in range(TABLES)
-            for variant in range(VARIANTS)
-        ]
+
+def comparison(base: CellNoise, own: CellNoise, slowdown: float = 1.0) -> Comparison:
+    """A variant and the baseline in the rounds that both have, as `Grid.compare` makes it."""
+    logs, of_base = own.rounds.logs, base.rounds.logs
+    ratios = tuple([of_base[n] - logs[n] - math.log(slowdown) for n in logs])
+    return Comparison(ratios, 0.0, sides=(own.between, base.between))
 
 
 def main(
@@ -172,10 +175,8 @@ def unequal(spreads: tuple[float, list[float]], rounds: int, tables: int) -> flo
         cells = {number: dict(enumerate(own.tolist())) for number, own in enumerate(logs)}
         noise = noise_of_cells({"": cells}, str)
         judged = judge(
-            [Comparison(tuple(logs[0] - own), 0.0, sides=(noise[number], noise[0]))
-             for number, own in enumerate(logs) if number],
-            MARGIN,
-        )  # fmt: skip
+            [comparison(noise[0], noise[number]) for number in range(1, VARIANTS + 1)], MARGIN
+        )
         wrong += any(one.verdict in ("faster", "slower") for one in judged)
     return wrong / tables
 
@@ -197,12 +198,7 @@ def sequential(
     rule = Rule(looks=at_most - LEAST + 1, resolution=RESOLUTION, same_within=MARGIN)
     run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST))
     while True:
-        estimates, margins = by_table(estimate(run.comparisons(slowdown))), by_table(run.margins())
-        judged = [
-            one
-            for table in zip(estimates, margins, strict=True)
-            for one in judge_estimates(*table, rule)
-        ]
+        judged = run.judged(slowdown, rule)
         undecided = np.array([one.verdict == "undecided" for one in judged])
         again = undecided.reshape(TABLES, VARIANTS) & (run.rounds < at_most)
         if not again.any():

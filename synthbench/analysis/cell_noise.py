@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from synthbench.analysis.moderated_variance import Moderated, moderated
 from synthbench.analysis.moments import moments_of
+from synthbench.analysis.outlying_rounds import Rounds, set_aside, usual_spread
 
 FEWEST_CELLS = 10  # of a group, to tell what a round did to all of them from what it did to one
 
@@ -18,9 +19,16 @@ C = TypeVar("C", bound=Hashable)  # a cell
 Logs = Mapping[int, float]  # round -> log time
 
 
+class CellNoise(NamedTuple):
+    """The log times of a cell, without rounds that were set aside, and their variance."""
+
+    rounds: Rounds
+    between: Moderated
+
+
 def noise_of_cells(
     groups: Mapping[G, Mapping[C, Logs]], family_of: Callable[[G], Hashable]
-) -> dict[C, Moderated]:
+) -> dict[C, CellNoise]:
     """The variance of the log time of each cell between rounds; without what all cells share.
 
     The log time is taken as the cell's own, plus that of its group's round, plus noise. The second
@@ -29,22 +37,37 @@ def noise_of_cells(
     `comparison.estimate`). A ratio has the noise of two cells, and all ratios of a group share the
     baseline's: so the noise of cells can be pooled, that of ratios is not independent.
 
+    A round that is improbable among the others of its cell is set aside (`outlying_rounds`): a
+    process that something slowed down would make the intervals of all cells wider.
+
     Only of cells with two rounds or more, in groups of FEWEST_CELLS or more.
     """
-    families: dict[Hashable, dict[C, list[float]]] = {}
+    families: dict[Hashable, dict[C, Rounds]] = {}
+    of_rounds: dict[C, Mapping[int, float]] = {}  # what each round did to all cells of the group
     for group, cells in groups.items():
         if len(cells) < FEWEST_CELLS:
             continue
         effects = round_effects(cells)
+        free = {
+            cell: {n: log - effects.get(n, 0.0) for n, log in logs.items()} if effects else logs
+            for cell, logs in cells.items()
+            if len(logs) > 1
+        }
+        spread = usual_spread(free.values())
         own = families.setdefault(family_of(group), {})
-        for cell, logs in cells.items():
-            if len(logs) > 1:
-                own[cell] = [log - effects.get(number, 0.0) for number, log in logs.items()]
-    found: dict[C, Moderated] = {}
+        own |= {cell: set_aside(logs, spread) for cell, logs in free.items()}
+        of_rounds |= dict.fromkeys(free, effects)
+    found: dict[C, CellNoise] = {}
     for own in families.values():
-        variances = [variance for _, variance in moments_of(list(own.values()))]
-        degrees = [len(noise) - 1 for noise in own.values()]
-        found |= zip(own, moderated(variances, degrees), strict=True)
+        variances = [
+            variance for _, variance in moments_of([[*r.logs.values()] for r in own.values()])
+        ]
+        between = moderated(variances, [rounds.degrees for rounds in own.values()])
+        for (cell, rounds), one in zip(own.items(), between, strict=True):
+            if added := of_rounds[cell]:
+                logs = {n: log + added.get(n, 0.0) for n, log in rounds.logs.items()}
+                rounds = rounds._replace(logs=logs)
+            found[cell] = CellNoise(rounds, one)
     return found
 
 

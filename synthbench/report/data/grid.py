@@ -13,9 +13,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from synthbench.analysis.cell_noise import noise_of_cells
+from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.comparison import Comparison
-from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
@@ -286,7 +285,7 @@ class Grid:
         return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
 
     @cached_property
-    def _noise(self) -> dict[Key, Moderated]:
+    def _noise(self) -> dict[Key, CellNoise]:
         """How much the time of each cell differs between rounds; of one machine only."""
         groups: dict[tuple[Any, ...], dict[Key, dict[int, float]]] = {}
         for key, cell_id in self.ids.items():
@@ -295,6 +294,19 @@ class Grid:
             if logs and len({one.machine for one in rounds.values()}) == 1:
                 groups.setdefault(group_of(key), {})[key] = logs
         return noise_of_cells(groups, lambda group: (group[1], group[3]))
+
+    @cached_property
+    def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
+        """Group -> how many of its processes `compare` sets aside, and of how many.
+
+        Only of groups where it is known how much rounds differ.
+        """
+        found: dict[tuple[str, str, str, int], tuple[int, int]] = {}
+        for key, noise in self._noise.items():
+            aside, processes = found.get(group_of(key), (0, 0))
+            rounds = noise.rounds
+            found[group_of(key)] = aside + len(rounds.aside), processes + len(rounds.logs)
+        return found
 
     @cached_property
     def _units(self) -> dict[tuple[str, str], float]:
@@ -373,6 +385,9 @@ class Grid:
     ) -> Comparison | str:
         """`key` compared with `baseline` in each round that measured both on one machine.
 
+        A time that is improbable among the other rounds of its cell is set aside: the mean of the
+        others is in its place (`outlying_rounds.set_aside`). Not so bytes.
+
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
         """
@@ -387,24 +402,32 @@ class Grid:
         ratios: list[float] = []
         squares: list[float] = []
         machines: list[str] = []
+        noise = None
+        if cost == "seconds" and group_of(key) == group_of(baseline):
+            noise = self._noise_of(key, baseline)
         for number, own in self._by_round[self.ids[key]].items():
             other = base.get(number)
             if other is None or own.machine != other.machine:
                 continue
             if (dividend := of(other)) > 0 and (divisor := of(own)) > 0:
-                ratios.append(math.log(dividend / divisor))
+                log = math.log(dividend / divisor)
+                if noise is not None:
+                    log = noise[1].rounds.logs[number] - noise[0].rounds.logs[number]
+                ratios.append(log)
                 squares.append(own.error**2 + other.error**2)
                 machines.append(own.machine)
         if not ratios:
             return "no shared round"
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        sides: tuple[Moderated, ...] = ()
-        is_known = key in self._noise and baseline in self._noise
-        if is_known and cost == "seconds" and group_of(key) == group_of(baseline):
-            sides = self._noise[key], self._noise[baseline]
+        sides = () if noise is None else (noise[0].between, noise[1].between)
         found = Comparison(tuple(ratios), within, key.framework, tuple(machines), sides)
         self._compared[key, baseline, cost] = found
         return found
+
+    def _noise_of(self, key: Key, baseline: Key) -> tuple[CellNoise, CellNoise] | None:
+        """The noise of a cell and of its baseline, where that of both is known."""
+        is_known = key in self._noise and baseline in self._noise
+        return (self._noise[key], self._noise[baseline]) if is_known else None
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.

@@ -65,6 +65,8 @@ def trust(prepared: Prepared) -> list[str]:
         found += [f"noise {', '.join(medians) or 'not measured'}"]
     disturbed = sum(bool(row and row["warnings"]) for row in map(grid.cell, grid.keys))
     found += [f"disturbed {disturbed} of {_count(len(grid.keys), 'cell')}"]
+    if aside := sum(count for count, _ in grid.set_aside.values()):
+        found += [f"set aside {aside} of {sum(n for _, n in grid.set_aside.values())} processes"]
     outcomes = Counter(reason for key in grid.keys if (reason := grid.missing(key)))
     found += [f"quarantined {outcomes.pop('quarantined', 0)}"]
     found += [f"{outcome} {count}" for outcome, count in sorted(outcomes.items())]

@@ -81,6 +81,12 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
             f"within {percentage(1 + noise.resolution)}. `undecided (+n)`: about n more rounds "
             "would decide, if ratio and spread stay the same."
         )
+    aside = sum(count for count, _ in grid.set_aside.values())
+    if aside:
+        parts.append(
+            f"Without {aside} of {sum(n for _, n in grid.set_aside.values())} processes, whose "
+            "time is improbable among the other rounds of their cell (table `noise`)."
+        )
     if noise.looks > 1:
         parts.append(
             f"Rounds were added until there was a verdict. Each of {noise.looks} looks has its "
