@@ -189,7 +189,16 @@ def test_only_back_ends_and_one_declaration_know_devices_by_name() -> None:
 
 
 def test_the_statistics_do_no_input_or_output() -> None:
-    standard = {"__future__", "bisect", "collections", "dataclasses", "functools", "math", "typing"}
+    standard = {
+        "__future__",
+        "bisect",
+        "collections",
+        "dataclasses",
+        "functools",
+        "math",
+        "statistics",
+        "typing",
+    }
     allowed = standard | {"numpy", "ruptures", "scipy"}
     for name, found in import_graph().items():
         if name.startswith("synthbench.analysis."):

@@ -43,7 +43,7 @@ def noise_of_cells(
     Only of cells with two rounds or more, in groups of FEWEST_CELLS or more.
     """
     families: dict[Hashable, dict[C, Rounds]] = {}
-    of_rounds: dict[C, Mapping[int, float]] = {}  # what each round did to all cells of the group
+    before: dict[C, tuple[Logs, Logs]] = {}  # as measured, and what each round did to all cells
     for group, cells in groups.items():
         if len(cells) < FEWEST_CELLS:
             continue
@@ -56,7 +56,7 @@ def noise_of_cells(
         spread = usual_spread(free.values())
         own = families.setdefault(family_of(group), {})
         own |= {cell: set_aside(logs, spread) for cell, logs in free.items()}
-        of_rounds |= dict.fromkeys(free, effects)
+        before |= {cell: (cells[cell], effects) for cell in free}
     found: dict[C, CellNoise] = {}
     for own in families.values():
         variances = [
@@ -64,9 +64,10 @@ def noise_of_cells(
         ]
         between = moderated(variances, [rounds.degrees for rounds in own.values()])
         for (cell, rounds), one in zip(own.items(), between, strict=True):
-            if added := of_rounds[cell]:
-                logs = {n: log + added.get(n, 0.0) for n, log in rounds.logs.items()}
-                rounds = rounds._replace(logs=logs)
+            measured, added = before[cell]
+            if rounds.aside:
+                measured = {n: log + added.get(n, 0.0) for n, log in rounds.logs.items()}
+            rounds = rounds._replace(logs=measured)
             found[cell] = CellNoise(rounds, one)
     return found
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.comparison import Comparison
+from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
@@ -402,32 +403,30 @@ class Grid:
         ratios: list[float] = []
         squares: list[float] = []
         machines: list[str] = []
-        noise = None
-        if cost == "seconds" and group_of(key) == group_of(baseline):
-            noise = self._noise_of(key, baseline)
+        sides: tuple[Moderated, ...] = ()
+        own_logs: Mapping[int, float] | None = None
+        is_known = key in self._noise and baseline in self._noise
+        if is_known and cost == "seconds" and group_of(key) == group_of(baseline):
+            (own_logs, _), own_noise = self._noise[key]
+            (base_logs, _), base_noise = self._noise[baseline]
+            sides = own_noise, base_noise
         for number, own in self._by_round[self.ids[key]].items():
             other = base.get(number)
             if other is None or own.machine != other.machine:
                 continue
             if (dividend := of(other)) > 0 and (divisor := of(own)) > 0:
-                log = math.log(dividend / divisor)
-                if noise is not None:
-                    log = noise[1].rounds.logs[number] - noise[0].rounds.logs[number]
-                ratios.append(log)
+                if own_logs is None:
+                    ratios.append(math.log(dividend / divisor))
+                else:
+                    ratios.append(base_logs[number] - own_logs[number])
                 squares.append(own.error**2 + other.error**2)
                 machines.append(own.machine)
         if not ratios:
             return "no shared round"
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        sides = () if noise is None else (noise[0].between, noise[1].between)
         found = Comparison(tuple(ratios), within, key.framework, tuple(machines), sides)
         self._compared[key, baseline, cost] = found
         return found
-
-    def _noise_of(self, key: Key, baseline: Key) -> tuple[CellNoise, CellNoise] | None:
-        """The noise of a cell and of its baseline, where that of both is known."""
-        is_known = key in self._noise and baseline in self._noise
-        return (self._noise[key], self._noise[baseline]) if is_known else None
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
