@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,11 @@ from synthbench.analysis.comparison import Comparison, estimate
 from synthbench.analysis.multiple_testing import holm
 from synthbench.analysis.outlying_rounds import LEAST, set_aside, usual_spread
 from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.prepared import prepare
+from synthbench.report.screen.head import trust
+from synthbench.report.tables.noise import noise
+from synthbench.report.tables.ratios import ratios
+from synthbench.store import read_run
 from tests import test_tables as made
 
 CELLS = 22
@@ -162,3 +168,23 @@ def test_a_grid_sets_a_slow_process_aside() -> None:
     assert grid.set_aside == {("", "torch", "train", 64): (1, 4 * FEWEST_CELLS)}
     memory = grid.compare(slow, baseline, "V", cost="peak_bytes")
     assert isinstance(memory, str) or len(memory.log_ratios) == 4
+
+
+def test_a_reader_is_told_how_many_processes_were_set_aside() -> None:
+    results = Path(__file__).parents[1] / "results" / "seq_scaling"
+    with_some, without = (
+        prepare(read_run(results / name)) for name in ("cpu-four-rounds", "cpu-reference")
+    )
+    grid = with_some.cost_grid
+    count, processes = (sum(pair[n] for pair in grid.set_aside.values()) for n in (0, 1))
+    assert 0 < count < processes == 4 * len(grid.keys)
+    table = noise(grid, with_some.context)
+    assert table is not None
+    assert table.columns[-1].label == "set aside"
+    assert sum(int(str(row[-1]).split(" of ")[0]) for row in table.rows) == count
+    assert f"Without {count} of {processes} processes" in ratios(grid, with_some.context).note
+    assert f"set aside {count} of {processes} processes" in trust(with_some)
+    table = noise(without.cost_grid, without.context)
+    assert table is not None
+    assert "set aside" not in [*[column.label for column in table.columns], table.note]
+    assert not any("set aside" in part for part in trust(without))
