@@ -58,7 +58,7 @@ def test_mean_and_error_are_those_of_the_rounds_that_agree(
     assert list(found.logs) == list(logs)
     assert np.mean(values) == pytest.approx(np.mean(usual), abs=1e-12)
     # Yuen's standard error of a trimmed mean, with the outlier moved to its nearest neighbour
-    moved = [*usual, max(usual) if far > 0 else min(usual)]
+    moved = np.array([*usual, max(usual) if far > 0 else min(usual)])
     error = np.sum((moved - np.mean(moved)) ** 2) / (len(usual) * (len(usual) - 1))
     assert np.var(values, ddof=1) / len(values) == pytest.approx(error, rel=1e-9, abs=1e-15)
 
