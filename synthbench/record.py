@@ -50,6 +50,27 @@ class Calibration(BaseModel):
         return self
 
 
+class PairedBaseline(BaseModel):
+    """The baseline's steps in the process of another cell, in turn with that cell's samples."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    id: str  # of the baseline's cell
+    kernels: list[str] = []  # that its form used
+    kernel_choice: Kernel | None = None
+    after: list[NonNegativeInt]  # how many samples came before each step
+    seconds: list[Rate]  # of each step
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> PairedBaseline:
+        if not self.seconds or len(self.after) != len(self.seconds):
+            raise ValueError(
+                f"the baseline was timed after {self.after} samples and took {self.seconds} "
+                "seconds; expected as many numbers as places, at least one"
+            )
+        return self
+
+
 class Timing(BaseModel):
     """Seconds. Build, trace/compile, first step and steady state apart; raw samples kept."""
 
@@ -65,6 +86,7 @@ class Timing(BaseModel):
     stable: bool | None = None  # whether no trend is left in the samples
     dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
     calibration: Calibration | None = None  # None: on an accelerator, and before it existed
+    baseline: PairedBaseline | None = None  # None: of the baseline itself, and where not wanted
     keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 

@@ -12,8 +12,8 @@ import pytest
 
 from synthbench.analysis.calibration import relative_interval
 from synthbench.analysis.intervals import median_interval
+from synthbench.measure.between import BLOCK_SECONDS, SHORT_SECONDS, Beside
 from synthbench.measure.timing import (
-    CALIBRATE_EVERY,
     CLOCK,
     CLOCK_SYNCHRONISED,
     MAX_SAMPLES,
@@ -296,7 +296,7 @@ def test_the_fixed_work_follows_the_speed_of_the_machine(step: float) -> None:
     assert fixed is not None
     assert max(found.samples) == pytest.approx(3 * min(found.samples))
     assert (fixed.after[0], fixed.after[-1]) == (0, len(found.samples))
-    assert max(np.diff(fixed.after)) * step <= CALIBRATE_EVERY + step
+    assert max(np.diff(fixed.after)) * step <= BLOCK_SECONDS + step
     assert fixed.seconds == sorted(fixed.seconds)
     shares = [np.mean(np.array(one) > 1.5 * one[0]) for one in (found.samples, fixed.seconds)]
     assert shares[1] == pytest.approx(shares[0], abs=0.05)
@@ -314,18 +314,88 @@ def test_the_fixed_work_is_done_in_proportion_to_the_samples(step: float, times:
     assert {places.count(place) for place in places} == {times}
 
 
-def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample() -> None:
-    machine = Drifting(0.0125, slower=1.0, since=0.0)
-    found = machine.calibrated(10)
+@pytest.mark.parametrize(("step", "discarded"), [(0.9 * SHORT_SECONDS, 1), (0.0125, 0), (0.2, 0)])
+def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample(
+    step: float, discarded: int
+) -> None:
+    machine = Drifting(step, slower=1.0, since=0.0)
+    found = machine.calibrated(40)
     assert found.calibration is not None
-    assert list(dict.fromkeys(found.calibration.after)) == [0, 2, 4, 6, 8, 10]
-    first = machine.works[0]
-    assert [steps - first for steps in machine.works] == [0, 3, 6, 9, 12, 15]
-    long = Drifting(0.2, slower=1.0, since=0.0)
-    kept = long.calibrated(4)
-    assert kept.calibration is not None
-    assert list(dict.fromkeys(kept.calibration.after)) == [0, 1, 2, 3, 4]
-    assert [steps - long.works[0] for steps in long.works] == [0, 1, 2, 3, 4]
+    places = list(dict.fromkeys(found.calibration.after))
+    assert len(places) > 3
+    assert (places[0], places[-1]) == (0, len(found.samples))
+    assert max(np.diff(places)) == max(round(BLOCK_SECONDS / step), 1)
+    done = [steps - machine.works[0] for steps in machine.works]
+    assert done == [place + number * discarded for number, place in enumerate(places)]
+
+
+class TwoPrograms(Drifting):
+    """A machine on which a baseline takes turns with the steps."""
+
+    def __init__(self, step: float, baseline: float, slower: float = 1.0, since: float = 0) -> None:
+        super().__init__(step, slower, since)
+        self.baseline = baseline
+        self.turns: list[int] = []
+
+    def of_baseline(self, times: int) -> list[float]:
+        self.turns.append(times)
+        found = []
+        for _ in range(times):
+            found.append(self.baseline * self.speed())
+            self.now += found[-1]
+        return found
+
+    def paired(self, samples: int, most: float = 1e6) -> SteadyState:
+        return time_steps(
+            self.step, self.wait, min_samples=samples, min_seconds=0.1, max_seconds=most,
+            clock=self.clock, calibrate=self.work, beside=Beside(self.of_baseline, self.baseline),
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("step", "baseline"), [(0.01, 0.01), (0.001, 0.004), (0.01, 0.3), (0.3, 0.01), (0.2, 0.25)]
+)
+def test_the_baseline_and_the_steps_take_turns_of_equal_length(
+    step: float, baseline: float
+) -> None:
+    found = TwoPrograms(step, baseline).paired(300 if step < 0.1 else 12)
+    beside = found.baseline
+    assert beside is not None
+    assert (beside.after[0], beside.after[-1]) == (0, len(found.samples))
+    turn = max(BLOCK_SECONDS, step, baseline)
+    for one, seconds in ((np.diff(sorted(set(beside.after)))[:-1], step),
+                         (np.unique(beside.after, return_counts=True)[1], baseline)):  # fmt: skip
+        assert {round(n * seconds, 9) for n in one} <= {round(n * seconds, 9) for n in one[:1]}
+        assert abs(one[0] * seconds - turn) <= seconds / 2 + 1e-9
+
+
+def test_a_machine_that_becomes_slower_slows_both_sides_of_the_pair() -> None:
+    found = TwoPrograms(0.01, 0.02, slower=3.0, since=4.0).paired(200)
+    assert found.baseline is not None
+    slow = [
+        np.mean(np.array(one) > 2 * min(one)) for one in (found.samples, found.baseline.seconds)
+    ]
+    assert 0.3 < slow[0] < 0.7
+    assert slow[1] == pytest.approx(slow[0], abs=0.05)
+
+
+def test_time_of_the_baseline_is_in_addition_to_that_of_the_steps() -> None:
+    alone = Drifting(0.05, slower=1.0, since=0.0).calibrated(1000, most=3.0)
+    found = TwoPrograms(0.05, 0.04).paired(1000, most=3.0)
+    assert len(found.samples) == len(alone.samples)
+    assert found.baseline is not None
+    assert len(found.baseline.seconds) == pytest.approx(1.25 * len(found.samples), rel=0.3)
+
+
+def test_a_slow_baseline_has_the_least_number_of_samples_too_unless_time_is_up() -> None:
+    found = TwoPrograms(0.01, 0.3).paired(5)
+    assert found.baseline is not None
+    assert len(found.baseline.seconds) >= 5
+    assert len(found.samples) >= 4 * 30
+    hurried = TwoPrograms(0.01, 0.3).paired(5, most=0.7)
+    assert hurried.baseline is not None
+    assert len(hurried.baseline.seconds) < 5
+    assert sum(hurried.samples) < 0.7
 
 
 def test_the_fixed_work_counts_as_time() -> None:
@@ -337,3 +407,4 @@ def test_the_fixed_work_counts_as_time() -> None:
 
 def test_without_fixed_work_there_is_no_calibration() -> None:
     assert Machine(0.5).steady_state().calibration is None
+    assert Machine(0.5).steady_state().baseline is None

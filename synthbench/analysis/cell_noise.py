@@ -27,15 +27,20 @@ class CellNoise(NamedTuple):
 
 
 def noise_of_cells(
-    groups: Mapping[G, Mapping[C, Logs]], family_of: Callable[[G], Hashable]
+    groups: Mapping[G, Mapping[C, Logs]],
+    family_of: Callable[[G], Hashable],
+    shares_rounds: bool = True,
 ) -> dict[C, CellNoise]:
-    """The variance of the log time of each cell between rounds; without what all cells share.
+    """The variance of the log of each cell between rounds; without what all cells share.
 
     The log time is taken as the cell's own, plus that of its group's round, plus noise. The second
     is in both sides of a ratio within the group and cancels, so it is no part of the variance. Each
     variance is shrunk towards those of its family, as far as these agree (Smyth 2004, as in
     `comparison.estimate`). A ratio has the noise of two cells, and all ratios of a group share the
     baseline's: so the noise of cells can be pooled, that of ratios is not independent.
+
+    Ratios that were taken within a process each have a baseline of their own and can be pooled as
+    they are: without `shares_rounds`, logs are of such ratios, and nothing is taken away.
 
     A round that is improbable among the others of its cell is set aside (`outlying_rounds`): a
     process that something slowed down would make the intervals of all cells wider.
@@ -47,7 +52,7 @@ def noise_of_cells(
     for group, cells in groups.items():
         if len(cells) < FEWEST_CELLS:
             continue
-        effects = round_effects(cells)
+        effects = round_effects(cells) if shares_rounds else {}
         free = {
             cell: {n: log - effects.get(n, 0.0) for n, log in logs.items()} if effects else logs
             for cell, logs in cells.items()

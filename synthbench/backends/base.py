@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -139,6 +140,12 @@ class Step(Protocol):
 
     def compile(self) -> None:
         """Trace and compile for the shapes of this batch; an eager step does nothing."""
+
+    def compile_or_load(self, kept: Path) -> None:
+        """`compile`, or load from this file what an earlier process kept there of the same step.
+
+        The kernels that were used are recorded in either case. What cannot be kept is compiled.
+        """
 
     def __call__(self) -> Any:
         """Start one step and return its results, which may not be complete yet."""

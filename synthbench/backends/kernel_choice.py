@@ -74,6 +74,12 @@ def taken_kernel() -> Kernel | None:
     return _taken
 
 
+def take(kernel: Kernel | None) -> None:
+    """Note what a choice gave in an earlier process, whose program this one has loaded."""
+    global _taken
+    _taken = kernel
+
+
 def wanted_kernel() -> Kernel | None:
     """What forms use in this process where they have it: that of `using_kernel`."""
     return _wanted

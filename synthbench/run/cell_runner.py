@@ -8,12 +8,13 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
-from synthbench.record import Measurements, Outcome, Parity, Record
+from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.device_lock import DeviceLock
 from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folder_of
@@ -62,9 +63,12 @@ class CellRunner:
         self.ceilings: list[Ceiling] = []
         self.no_ceilings: dict[tuple[str, str, str], str] = {}  # framework, dtype, device -> why
         self.choices: list[KernelChoice] = []
-        self.used_kernels: dict[str, Measurements] = {}  # content of a cell -> of its first round
+        # content of a cell -> what it used first, by itself or beside another one
+        self.used_kernels: dict[str, Measurements | PairedBaseline] = {}
         self.parities: dict[str, Parity | Reply] = {}
         self.own_lengths = OwnLengthChecks(observer)
+        self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
+        self.kept: TemporaryDirectory[str] | None = None  # for compiled programs of baselines
         self.settled: dict[str, Record] = {}
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
@@ -75,6 +79,7 @@ class CellRunner:
         Raises SynthbenchError if the device cannot be locked.
         """
         self.lock.check()
+        self.kept = TemporaryDirectory(prefix="synthbench-", ignore_cleanup_errors=True)
         for framework in frameworks:
             self.hosts[framework] = Host(
                 framework,
@@ -95,6 +100,8 @@ class CellRunner:
         """End every host."""
         for host in self.hosts.values():
             host.stop()
+        if self.kept is not None:
+            self.kept.cleanup()
 
     def interrupt(self) -> None:
         """End the hosts from another thread; what the cell in progress gives is of no use."""
@@ -167,17 +174,24 @@ class CellRunner:
         """The record; quarantined if an earlier one of the same content used other kernels."""
         if record.outcome != "ok":
             return record
-        own = record.measurements
-        before = self.used_kernels.setdefault(record.cell.changed(replica=0).id, own)
-        if own.kernels == before.kernels and None in (own.kernel_choice, before.kernel_choice):
-            return record
-        if (own.kernels, own.kernel_choice) == (before.kernels, before.kernel_choice):
-            return record
-        reason = (
-            f"it used other kernels ({_kernels(own)}) than the same cell earlier in this run "
-            f"({_kernels(before)}), so the two cannot be compared"
-        )
-        return record.model_copy(update={"outcome": "quarantined", "reason": reason})
+        own, timing = record.measurements, record.measurements.timing
+        used: list[tuple[str, Measurements | PairedBaseline]]
+        used = [(record.cell.changed(replica=0).id, own)]
+        if timing is not None and timing.baseline is not None:
+            used.append((timing.baseline.id, timing.baseline))
+        for cell_id, now in used:
+            before = self.used_kernels.setdefault(cell_id, now)
+            if now.kernels == before.kernels and None in (now.kernel_choice, before.kernel_choice):
+                continue
+            if (now.kernels, now.kernel_choice) == (before.kernels, before.kernel_choice):
+                continue
+            what = "it" if now is own else "the baseline beside it"
+            reason = (
+                f"{what} used other kernels ({_kernels(now)}) than the same cell earlier in this "
+                f"run ({_kernels(before)}), so the two cannot be compared"
+            )
+            return record.model_copy(update={"outcome": "quarantined", "reason": reason})
+        return record
 
     def reply_for(self, cell: Cell) -> Reply:
         """Check a cell's parity if that has not been done yet, then do its task."""
@@ -194,6 +208,11 @@ class CellRunner:
         if isinstance(checked, Reply):
             return checked
         ceiling = ceiling_for(cell, self.ceilings)
+        baseline = self.baselines.get(cell.id) if self.measure.paired else None
+        if baseline is not None and self.measure.parity:
+            baseline = baseline if isinstance(self.parity_of(baseline), Parity) else None
+            if cell.framework not in self.hosts:
+                return Reply("crashed", self.missing[cell.framework])
         content: dict[str, Any] = {
             "cell": cell.model_dump(mode="json"),
             "kernel": kernel_for(cell, self.choices),
@@ -201,7 +220,15 @@ class CellRunner:
             "parity": None if checked is None else checked.model_dump(mode="json"),
             "ceiling": None if ceiling is None else ceiling.model_dump(mode="json"),
             "folders": [None, None],
+            "baseline": None,
         }
+        if baseline is not None:
+            kernel = kernel_for(baseline, self.choices)
+            content["baseline"] = {
+                "cell": baseline.model_dump(mode="json"),
+                "kernel": kernel,
+                "kept": None if self.kept is None else self.kept.name,
+            }
         watch = None
         if self.run_dir is not None:
             folder = folder_of(self.run_dir, cell)
@@ -290,7 +317,7 @@ def record_of(
     )
 
 
-def _kernels(measured: Measurements) -> str:
+def _kernels(measured: Measurements | PairedBaseline) -> str:
     """What a cell used, in words."""
     chosen = measured.kernel_choice
     return ", ".join(measured.kernels if chosen is None else [*measured.kernels, chosen.name])

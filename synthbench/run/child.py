@@ -33,6 +33,7 @@ from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 from synthbench.suites.settings import Measure
 from synthbench.suites.suite import Suite
+from synthbench.tasks.base import Baseline
 from synthbench.tasks.catalog import task_of
 
 Send = Callable[[Reply], None]
@@ -127,6 +128,8 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             measure = Measure.model_validate(content["measure"])
             limit = stages.facts.get("memory_limit")
             raw, ceiling = content["parity"], content.get("ceiling")
+            baseline = content.get("baseline")
+            folder, checkpoints = (p if p is None else Path(p) for p in content["folders"])
             measured, notes = run_cell(
                 backend,
                 cell,
@@ -135,7 +138,9 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 stages,
                 None if ceiling is None else Ceiling.model_validate(ceiling),
                 None if measure.force else available_memory_for(backend, cell, limit),
-                *(None if path is None else Path(path) for path in content["folders"]),
+                folder,
+                checkpoints,
+                None if baseline is None else _baseline(**baseline),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":
@@ -157,6 +162,11 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             value = find_function(content["target"])(**content["kwargs"])
             Path(content["answer"]).write_bytes(pickle.dumps(value))
             return None, []
+
+
+def _baseline(cell: dict[str, Any], kernel: dict[str, Any] | None, kept: str | None) -> Baseline:
+    chosen = None if kernel is None else Kernel(**kernel)
+    return Baseline(Cell.model_validate(cell), chosen, None if kept is None else Path(kept))
 
 
 def _plan(content: dict[str, Any], stages: _Stages) -> Plan:

@@ -18,7 +18,10 @@ class Undecided(NamedTuple):
 
 
 def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Undecided:
-    """What is undecided and has fewer than `most_rounds` rounds, with its baselines and twins."""
+    """What is undecided and has fewer than `most_rounds` rounds, with its baselines and twins.
+
+    A baseline that was timed in the processes of the others needs no round of its own.
+    """
     from synthbench.analysis.comparison import Judgement  # pandas and scipy: only where needed
     from synthbench.report.data.prepared import prepare
     from synthbench.store import Run
@@ -34,7 +37,10 @@ def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Und
             continue
         count += 1
         own = key._replace(variant=baseline, replica=0)
-        cells |= {ids[each] for each in (key, own, own._replace(replica=1)) if each in ids}
+        needed = {key, own._replace(replica=1)}
+        if not prepared.grid.is_paired(key, own):
+            needed.add(own)
+        cells |= {ids[each] for each in needed if each in ids}
     return Undecided(count, frozenset(cells))
 
 

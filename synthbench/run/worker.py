@@ -14,7 +14,7 @@ from synthbench.record import Measurements, Parity
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
-from synthbench.tasks.base import TaskContext
+from synthbench.tasks.base import Baseline, TaskContext
 from synthbench.tasks.catalog import task_of
 
 Report = Callable[[str, Measurements], None]
@@ -30,17 +30,20 @@ def run_cell(
     available_memory: int | None = None,
     folder: Path | None = None,
     checkpoints: Path | None = None,
+    baseline: Baseline | None = None,
 ) -> tuple[Measurements, list[str]]:
     """The measurements of a cell, and a note for each part of them that failed.
 
     `report` is called before each stage with what is measured so far. `folder` is for what the cell
-    goes on from if it is killed, `checkpoints` for parameters that are kept. Raises what the task
+    goes on from if it is killed, `checkpoints` for parameters that are kept. `baseline`: see
+    `tasks.paired`. Raises what the task
     raises, and ImplausibleError for a value that is not possible, such as a negative count.
     """
     measured = Measurements(parity=parity)
     context = TaskContext(
-        backend, cell, measure, measured, report, ceiling, available_memory, folder, checkpoints
-    )
+        backend, cell, measure, measured, report, ceiling, available_memory, folder, checkpoints,
+        baseline,
+    )  # fmt: skip
     try:
         notes = task_of(cell).run(context)
         return Measurements.model_validate(measured.model_dump()), notes

@@ -275,6 +275,12 @@ class Measure(Section):
         "floor; null: from 2 rounds on.",
         examples=[True],
     )
+    paired: bool = Field(
+        default=True,
+        description="Time the baseline in the process of each other cell as well, in turn with its "
+        "steps, and take the ratio within the process; CPU only.",
+        examples=[False],
+    )
     min_samples: PositiveInt = Field(
         default=10, description="Steady-state steps of a cell, at least.", examples=[20]
     )

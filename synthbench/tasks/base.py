@@ -6,11 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from synthbench.backends.base import Backend, Batch, MemoryPlan, Setting
 from synthbench.checkpoint import write_checkpoint
 from synthbench.errors import UnsupportedError
+from synthbench.kernel import Kernel
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.memory_prediction import require_memory
 from synthbench.measure.own_length import check_own_length
@@ -26,6 +27,17 @@ from synthbench.suites.settings import Measure
 from synthbench.tasks.progress import write_progress
 
 
+class Baseline(NamedTuple):
+    """The cell of the baseline, the kernel that the run has chosen, and where programs are kept.
+
+    `kept`: a folder for what cells of this run have compiled for it, which is then not repeated.
+    """
+
+    cell: Cell
+    kernel: Kernel | None
+    kept: Path | None = None
+
+
 @dataclass
 class TaskContext:
     """What the harness gives to a task in the child process of one cell."""
@@ -39,6 +51,7 @@ class TaskContext:
     available_memory: int | None = None  # bytes the cell may take; None: not limited
     folder: Path | None = None  # for what a killed cell goes on from; None: it starts again
     checkpoints: Path | None = None  # the folder for parameters to keep
+    baseline: Baseline | None = None  # whose steps are timed in turn with those of the cell
 
     @cached_property
     def model(self) -> Model:

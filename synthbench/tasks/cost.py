@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Mapping
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -15,7 +15,7 @@ import numpy as np
 from synthbench.backends.base import Backend, Step
 from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
-from synthbench.errors import UnsupportedError
+from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
 from synthbench.measure.calibration import calibration_product
@@ -56,6 +56,7 @@ from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.cost_counts import count, kernels_not_checked, measure_memory, why_missing
 from synthbench.tasks.cost_metrics import COST_METRICS
+from synthbench.tasks.paired import PairedStep, build_paired
 
 # Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
 # leave are too small for large ones, which then need new space.
@@ -157,8 +158,11 @@ def measure_step(
     context.stage("reading memory")
     second_seconds = measure_memory(step, cell, model, measured, mark)
 
+    notes: list[str] = []
+    paired = paired_step(context, notes)
     context.stage("timing")
-    steady, keeps_memory = time_step(context, step, second_seconds, first)
+    with nullcontext() if paired is None else closing(paired.step):
+        steady, keeps_memory = time_step(context, step, second_seconds, first, paired)
     measured.timing = Timing(
         build_seconds=build_seconds,
         compile_seconds=compile_seconds,
@@ -169,6 +173,7 @@ def measure_step(
         precision_reached=steady.precision,
         stable=steady.stable,
         calibration=calibration_of(steady),
+        baseline=paired.measured(steady.baseline) if paired and steady.baseline else None,
         keeps_memory=keeps_memory,
         dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )
@@ -180,7 +185,8 @@ def measure_step(
         context.stage("repeating the first steps")
         repeat_first_steps(context, step, draw_seconds)
     measured.warnings += kernels_not_checked(measured)
-    notes = count(step, context)
+    del paired  # counting needs memory
+    notes += count(step, context)
     context.stage("checking plausibility")
     assert measured.flops is not None
     require_formula(cell.mode, measured.flops)
@@ -236,10 +242,32 @@ def require_declared_state(step: Step, model: Model, cell: Cell) -> None:
         )
 
 
+def paired_step(context: TaskContext, notes: list[str]) -> PairedStep | None:
+    """The baseline's step in this process; None if there is none, or with a note if it fails.
+
+    Whatever is wrong with the baseline is no fault of the cell.
+    """
+    if context.baseline is None:
+        return None
+    context.stage("building the baseline beside it")
+    try:
+        return build_paired(context, context.baseline)
+    except Exception as error:
+        shown = str(error) if isinstance(error, SynthbenchError) else f"{error!r:.200}"
+        notes.append(f"{context.baseline.cell.variant} is not timed in this process: {shown}")
+        return None
+
+
 def time_step(
-    context: TaskContext, step: Step, second_seconds: float, first: Array
+    context: TaskContext,
+    step: Step,
+    second_seconds: float,
+    first: Array,
+    paired: PairedStep | None = None,
 ) -> tuple[SteadyState, bool]:
     """Time the steady state; also whether the process kept freed memory during that time.
+
+    `paired`: the baseline's step, whose times are taken in turn with those of the cell's.
 
     Raises ImplausibleError if the last step left work behind, or if the outputs of a forward step
     are not those of the `first`.
@@ -271,6 +299,7 @@ def time_step(
         watch=monitor,
         inspect=inspect,
         calibrate=calibration_product(context.backend, context.cell.device),
+        beside=None if paired is None else paired.beside,
     )
     measured.warnings = monitor.warnings + [UNSTABLE] * (not steady.stable)
     return steady, keeps_memory

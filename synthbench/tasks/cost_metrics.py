@@ -8,6 +8,7 @@ from typing import Any
 
 from synthbench.analysis.calibration import low_seconds, relative_interval
 from synthbench.analysis.intervals import Interval, median_interval
+from synthbench.analysis.paired_ratio import paired_ratio
 from synthbench.metrics import Metric, measured, percent, si, significant
 from synthbench.record import Record
 
@@ -52,6 +53,24 @@ def _relative(samples: tuple[float, ...], work: tuple[float, ...]) -> Interval:
 def relative_end(name: str) -> Any:
     """A function for `Metric.of`: the field `name` of the interval relative to the fixed work."""
     return lambda record: getattr(relative(record), name, None)
+
+
+def paired(record: Record) -> Interval | None:
+    """How many times as fast a step is as the baseline's in the same process; None without it."""
+    timing = record.measurements.timing
+    if timing is None or timing.baseline is None or not timing.samples:
+        return None
+    return _paired(tuple(timing.samples), tuple(timing.baseline.seconds))
+
+
+@lru_cache(maxsize=16)  # as above
+def _paired(samples: tuple[float, ...], of_baseline: tuple[float, ...]) -> Interval:
+    return paired_ratio(samples, of_baseline)
+
+
+def paired_end(name: str) -> Any:
+    """A function for `Metric.of`: the field `name` of the ratio within the process."""
+    return lambda record: getattr(paired(record), name, None)
 
 
 def samples(record: Record) -> int:
@@ -100,6 +119,12 @@ COST_METRICS: dict[str, Metric] = {
     "relative_time": Metric("relative", of=relative_end("value"), pool="median"),
     "relative_low": Metric("relative low", of=relative_end("low"), pool="min"),
     "relative_high": Metric("relative high", of=relative_end("high"), pool="max"),
+    "paired_with": Metric(
+        "beside", type="text", of=measured("timing", "baseline", "id"),
+    ),
+    "paired_ratio": Metric("paired ratio", of=paired_end("value"), pool="median"),
+    "paired_low": Metric("paired low", of=paired_end("low"), pool="min"),
+    "paired_high": Metric("paired high", of=paired_end("high"), pool="max"),
     "steps_per_second": Metric(
         "steps/s", "1/s", "higher", significant, of_row=steps_per_second, timed=True
     ),

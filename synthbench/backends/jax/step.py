@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -10,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
+from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from synthbench.backends.base import (
     FIRST_LOSSES,
@@ -23,7 +27,8 @@ from synthbench.backends.jax import flops, memory, placement
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
 from synthbench.backends.jax.precision import compiler_options, full_precision
-from synthbench.backends.kernel_choice import tracing
+from synthbench.backends.kernel_choice import take, taken_kernel, tracing
+from synthbench.backends.kernel_record import record_kernel, recording_kernels
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.base import Array
 from synthbench.models.outputs import Expected, require_finite, require_output
@@ -109,6 +114,26 @@ class JaxStep:
         device = jax.default_device(self._device)
         with full_precision(self.setting.dtype), device, tracing(self.train):
             self.executable = self.program.lower(*self._arguments).compile()
+
+    def compile_or_load(self, kept: Path) -> None:
+        """Load the program and the kernels in it, or compile and keep them.
+
+        Only for files that this function has written: a file like these can contain any code.
+        """
+        if kept.exists():
+            serialized, kernels, taken = pickle.loads(kept.read_bytes())
+            self.executable = deserialize_and_load(*serialized)
+            for kernel in kernels:
+                record_kernel(kernel)
+            take(taken)
+            return
+        with recording_kernels() as recorded:
+            self.compile()
+        with suppress(ValueError, NotImplementedError, RuntimeError):  # Python functions in it
+            content = pickle.dumps((serialize(self.executable), list(recorded), taken_kernel()))
+            part = kept.with_name(f"{kept.name}.part")
+            part.write_bytes(content)
+            part.replace(kept)
 
     def __call__(self) -> Any:
         """Outputs of a forward step; the loss and the new state of a train step."""

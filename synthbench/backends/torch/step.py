@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -114,6 +115,10 @@ class TorchStep:
             with _empty_cache():
                 self.function = self.compiled_function()
                 self.wait(self.step())
+
+    def compile_or_load(self, kept: Path) -> None:
+        """Compile: what torch.compile makes cannot be kept."""
+        self.compile()
 
     def compiled_function(self) -> Callable[..., Tensor]:
         """The module, to be compiled by its first call."""

@@ -13,13 +13,15 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
-from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
+from synthbench.report.data.key import Key as Key
+from synthbench.report.data.key import group_of as group_of
+from synthbench.report.data.round_costs import ByRound, Paired, RoundNoise, costs_by_round
 from synthbench.report.data.setting import differing_fields, hashable, setting_of
 from synthbench.report.data.table import Marked, Value
 from synthbench.suites.cell import COMPARED, Cell
@@ -35,20 +37,7 @@ MACHINE = "machine"  # in place of a field: the kind of machine that measured, i
 MACHINES = "machines"  # in place of a field: how many machines measured, if that differs
 PLACES = ("device", MACHINE, MACHINES)  # a run measures each cell in one place only
 
-NORMAL_95 = 1.959964  # half the width of a 95% confidence interval, in standard errors
-
 Cost = Literal["seconds", "peak_bytes"]
-
-
-class Key(NamedTuple):
-    """The position of a cell; `setting` is empty unless cells differ in further fields."""
-
-    setting: str
-    variant: str
-    framework: str
-    mode: str
-    seq_len: int
-    replica: int = 0  # 1: the A/A twin
 
 
 class Counter(NamedTuple):
@@ -56,15 +45,6 @@ class Counter(NamedTuple):
 
     framework: str
     missing: Mapping[str, str]
-
-
-class _Costs(NamedTuple):
-    """The costs of a cell in one round, NaN if not measured, and the machine that measured it."""
-
-    seconds: float
-    error: float  # standard error of log(seconds), from the samples of this round
-    peak_bytes: float
-    machine: str
 
 
 @dataclass(frozen=True)
@@ -268,64 +248,19 @@ class Grid:
         return {(framework, text) for framework, text in pairs if text is not None}
 
     @cached_property
-    def _by_round(self) -> dict[str, dict[int, _Costs]]:
-        """Cell id -> round -> the costs of a step, and where they were measured."""
-        found: dict[str, dict[int, _Costs]] = {cell_id: {} for cell_id in self._cells}
-        names = (
-            "median_seconds", "low_seconds", "high_seconds",
-            "relative_time", "relative_low", "relative_high", "peak_bytes",
-        )  # fmt: skip
-        columns = map(self._values.column, names)
-        for record, *of_step in zip(self.latest, *columns, strict=True):
-            median, low, high, *relative, peak = (math.nan if c is None else c for c in of_step)
-            unit = self._units.get((record.cell.framework, record.machine))
-            if unit is not None and relative[0] > 0:
-                median, low, high = (unit * time for time in relative)
-            error = math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
-            found[record.id][record.round] = _Costs(median, error, float(peak), record.machine)
-        return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
+    def _by_round(self) -> ByRound:
+        """The costs of a step of each cell in each round, and where they were measured."""
+        return costs_by_round(self._values, self.latest, self._cells)
 
     @cached_property
-    def _noise(self) -> dict[Key, CellNoise]:
-        """How much the time of each cell differs between rounds; of one machine only."""
-        groups: dict[tuple[Any, ...], dict[Key, dict[int, float]]] = {}
-        for key, cell_id in self.ids.items():
-            rounds = self._by_round[cell_id]
-            logs = {n: math.log(one.seconds) for n, one in rounds.items() if one.seconds > 0}
-            if logs and len({one.machine for one in rounds.values()}) == 1:
-                groups.setdefault(group_of(key), {})[key] = logs
-        return noise_of_cells(groups, lambda group: (group[1], group[3]))
+    def _noise(self) -> RoundNoise:
+        """How much cells differ between rounds."""
+        return RoundNoise(self.ids, self._by_round)
 
     @cached_property
     def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
-        """Group -> how many of its processes `compare` sets aside, and of how many.
-
-        Only of groups where it is known how much rounds differ.
-        """
-        found: dict[tuple[str, str, str, int], tuple[int, int]] = {}
-        for key, noise in self._noise.items():
-            aside, processes = found.get(group_of(key), (0, 0))
-            rounds = noise.rounds
-            found[group_of(key)] = aside + len(rounds.aside), processes + len(rounds.logs)
-        return found
-
-    @cached_property
-    def _units(self) -> dict[tuple[str, str], float]:
-        """Framework and machine -> the usual seconds of the fixed work between the steps.
-
-        Only where each timed record has them: times that are relative to it and others do not mix.
-        """
-        found: dict[tuple[str, str], list[float | None]] = {}
-        columns = map(self._values.column, ("median_seconds", "calibration_seconds"))
-        for record, median, calibration in zip(self.latest, *columns, strict=True):
-            if median is not None:
-                place = record.cell.framework, record.machine
-                found.setdefault(place, []).append(calibration)
-        return {
-            place: float(np.median([one for one in numbers if one is not None]))
-            for place, numbers in found.items()
-            if None not in numbers
-        }
+        """Group -> how many of its processes `compare` sets aside, and of how many."""
+        return self._noise.set_aside()
 
     def costs(self, key: Key, cost: Cost) -> list[float]:
         """Seconds or peak bytes of a step in each round that measured it."""
@@ -386,8 +321,9 @@ class Grid:
     ) -> Comparison | str:
         """`key` compared with `baseline` in each round that measured both on one machine.
 
-        A time that is improbable among the other rounds of its cell is set aside: the mean of the
-        others is in its place (`outlying_rounds.set_aside`). Not so bytes.
+        Of seconds, within the processes of `key` if the baseline was timed in all of them. A time,
+        or such a ratio, that is improbable among the other rounds of its cell is set aside: the
+        mean of the others is in its place (`outlying_rounds.set_aside`). Not so bytes.
 
         If one of the cells is not ok, the text is its name (by default none for `key` itself) and
         its outcome.
@@ -398,6 +334,41 @@ class Grid:
         for cell, label in ((key, name), (baseline, "" if baseline == key else baseline_name)):
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
+        found: Comparison | None
+        if cost == "seconds" and (pairs := self._pairs(key, baseline)):
+            found = self._compare_pairs(key, pairs)
+        else:
+            found = self._compare_costs(key, baseline, cost)
+        if found is None:
+            return "no shared round"
+        self._compared[key, baseline, cost] = found
+        return found
+
+    def is_paired(self, key: Key, baseline: Key) -> bool:
+        """Whether the baseline was timed in every process of a cell."""
+        return bool(self._pairs(key, baseline))
+
+    def _pairs(self, key: Key, baseline: Key) -> dict[int, Paired]:
+        """Each round of a cell, compared within its process; empty if one is not."""
+        rounds = self._by_round.get(self.ids.get(key, ""), {})
+        timed = {n: one.paired for n, one in rounds.items() if one.seconds > 0}
+        own = self.ids.get(baseline)
+        pairs = {n: one for n, one in timed.items() if one is not None and one.baseline == own}
+        return pairs if len(pairs) == len(timed) else {}
+
+    def _compare_pairs(self, key: Key, pairs: Mapping[int, Paired]) -> Comparison:
+        """`compare` within the processes of a cell."""
+        logs: Mapping[int, float] = {n: one.log_ratio for n, one in pairs.items()}
+        sides: tuple[Moderated, ...] = ()
+        if known := self._noise.paired.get(key):
+            logs, sides = known.rounds.logs, (known.between,)
+        within = math.sqrt(sum(one.error**2 for one in pairs.values()) / len(pairs))
+        rounds = self._by_round[self.ids[key]]
+        machines = tuple([rounds[n].machine for n in pairs])
+        return Comparison(tuple([logs[n] for n in pairs]), within, key.framework, machines, sides)
+
+    def _compare_costs(self, key: Key, baseline: Key, cost: Cost) -> Comparison | None:
+        """`compare` of costs that were measured in processes of their own."""
         base = self._by_round[self.ids[baseline]]
         of = attrgetter(cost)
         ratios: list[float] = []
@@ -405,10 +376,10 @@ class Grid:
         machines: list[str] = []
         sides: tuple[Moderated, ...] = ()
         own_logs: Mapping[int, float] | None = None
-        is_known = key in self._noise and baseline in self._noise
-        if is_known and cost == "seconds" and group_of(key) == group_of(baseline):
-            (own_logs, _), own_noise = self._noise[key]
-            (base_logs, _), base_noise = self._noise[baseline]
+        times = self._noise.times if cost == "seconds" else {}
+        if key in times and baseline in times and group_of(key) == group_of(baseline):
+            (own_logs, _), own_noise = times[key]
+            (base_logs, _), base_noise = times[baseline]
             sides = own_noise, base_noise
         for number, own in self._by_round[self.ids[key]].items():
             other = base.get(number)
@@ -422,11 +393,9 @@ class Grid:
                 squares.append(own.error**2 + other.error**2)
                 machines.append(own.machine)
         if not ratios:
-            return "no shared round"
+            return None
         within = math.sqrt(sum(squares) / len(squares)) if cost == "seconds" else 0.0
-        found = Comparison(tuple(ratios), within, key.framework, tuple(machines), sides)
-        self._compared[key, baseline, cost] = found
-        return found
+        return Comparison(tuple(ratios), within, key.framework, tuple(machines), sides)
 
     def speed_ratio(self, key: Key, baseline: Key, baseline_name: str, name: str = "") -> Value:
         """How many times as many steps per second `key` makes as `baseline`.
@@ -493,14 +462,6 @@ class Grid:
         for key in self.ids:
             by_setting.setdefault(key.setting, []).append(key)
         return {name: _Layout.of(keys, self.variant_order) for name, keys in by_setting.items()}
-
-
-def group_of(key: Key) -> tuple[str, str, str, int]:
-    """The table that a ratio belongs to: setting, framework, mode and length.
-
-    Its cells are measured one after the other, and are about equally noisy.
-    """
-    return key.setting, key.framework, key.mode, key.seq_len
 
 
 def _shard(cell: Cell) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from synthbench.run.executors.base import Executor, Work
 from synthbench.run.kernel_choices import Race, needed_choices
 from synthbench.run_info import Machine
 from synthbench.suites.cell import Cell
+from synthbench.suites.pairing import baselines_of
 
 
 class OnePlace(Executor):
@@ -54,6 +55,8 @@ class OnePlace(Executor):
         if runner.choices:
             yield runner.machine(own, environment)
         runner.settle(work.settled)
+        every = [cell for shard in work.shards for cell in shard.cells]
+        runner.baselines = baselines_of(every, work.plan.settings.baseline)
         for number, cell in pending:
             if cell.framework not in runner.hosts:
                 continue

@@ -1,0 +1,152 @@
+"""What each cell took in each round, and how much that differs between rounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
+from synthbench.report.data.frame import Values
+from synthbench.report.data.key import Key, group_of
+
+NORMAL_95 = 1.959964  # half the width of a 95% confidence interval, in standard errors
+
+
+class Paired(NamedTuple):
+    """A cell compared with its baseline within one process."""
+
+    baseline: str  # the id of its cell
+    log_ratio: float  # log(time of the baseline / time of the cell)
+    error: float  # its standard error, from the samples of this process
+
+
+class Costs(NamedTuple):
+    """The costs of a cell in one round, NaN if not measured, and the machine that measured it."""
+
+    seconds: float
+    error: float  # standard error of log(seconds), from the samples of this round
+    peak_bytes: float
+    machine: str
+    paired: Paired | None = None  # None: the baseline was not timed in this process
+
+
+ByRound = Mapping[str, Mapping[int, Costs]]  # cell id -> round -> its costs
+
+
+def costs_by_round(values: Values, records: Sequence[Any], ids: Iterable[str]) -> ByRound:
+    """The costs of a step of each cell; times at the usual speed of the machine where it is known.
+
+    `records`: those of the `values`, in the same order; `ids`: of all cells.
+    """
+    found: dict[str, dict[int, Costs]] = {cell_id: {} for cell_id in ids}
+    units = _units(values, records)
+    names = (
+        "median_seconds", "low_seconds", "high_seconds",
+        "relative_time", "relative_low", "relative_high", "peak_bytes",
+        "paired_ratio", "paired_low", "paired_high",
+    )  # fmt: skip
+    columns = map(values.column, names)
+    baselines = values.column("paired_with")
+    for record, baseline, *numbers in zip(records, baselines, *columns, strict=True):
+        of_step = (math.nan if c is None else c for c in numbers)
+        median, low, high, *relative, peak, ratio, ratio_low, ratio_high = of_step
+        unit = units.get((record.cell.framework, record.machine))
+        if unit is not None and relative[0] > 0:
+            median, low, high = (unit * time for time in relative)
+        paired = None
+        if baseline is not None and ratio > 0:
+            paired = Paired(baseline, math.log(ratio), _error(ratio_low, ratio_high))
+        costs = Costs(median, _error(low, high), float(peak), record.machine, paired)
+        found[record.id][record.round] = costs
+    return {cell_id: dict(sorted(rounds.items())) for cell_id, rounds in found.items()}
+
+
+def _error(low: float, high: float) -> float:
+    """The standard error of a logarithm, from the 95% interval of its number."""
+    return math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
+
+
+def _units(values: Values, records: Sequence[Any]) -> dict[tuple[str, str], float]:
+    """Framework and machine -> the usual seconds of the fixed work between the steps.
+
+    Only where each timed record has them: times that are relative to it and others do not mix.
+    """
+    found: dict[tuple[str, str], list[float | None]] = {}
+    columns = map(values.column, ("median_seconds", "calibration_seconds"))
+    for record, median, calibration in zip(records, *columns, strict=True):
+        if median is not None:
+            place = record.cell.framework, record.machine
+            found.setdefault(place, []).append(calibration)
+    return {
+        place: float(np.median([one for one in numbers if one is not None]))
+        for place, numbers in found.items()
+        if None not in numbers
+    }
+
+
+@dataclass(frozen=True)
+class RoundNoise:
+    """How much cells differ between rounds, of those that one machine measured in all rounds."""
+
+    ids: Mapping[Key, str]
+    by_round: ByRound
+
+    @cached_property
+    def times(self) -> dict[Key, CellNoise]:
+        """Of the time of each cell, without what a round did to all cells of its group."""
+        return self._noise(
+            {
+                key: {n: math.log(one.seconds) for n, one in rounds.items() if one.seconds > 0}
+                for key, rounds in self._of_one_machine.items()
+            },
+            shares_rounds=True,
+        )
+
+    @cached_property
+    def paired(self) -> dict[Key, CellNoise]:
+        """Of the ratio of each cell to the baseline in its own processes."""
+        found: dict[Key, dict[int, float]] = {}
+        for key, rounds in self._of_one_machine.items():
+            timed = {n: one.paired for n, one in rounds.items() if one.seconds > 0}
+            ratios = {n: one.log_ratio for n, one in timed.items() if one is not None}
+            if len(ratios) == len(timed):
+                found[key] = ratios
+        return self._noise(found, shares_rounds=False)
+
+    def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
+        """Group -> how many of its processes ratios are without, and of how many.
+
+        Only of groups where it is known how much rounds differ.
+        """
+        found: dict[tuple[str, str, str, int], tuple[int, int]] = {}
+        paired_groups = {group_of(key) for key in self.paired}
+        unpaired = {k: one for k, one in self.times.items() if group_of(k) not in paired_groups}
+        for key, noise in (self.paired | unpaired).items():
+            aside, processes = found.get(group_of(key), (0, 0))
+            rounds = noise.rounds
+            found[group_of(key)] = aside + len(rounds.aside), processes + len(rounds.logs)
+        return found
+
+    @cached_property
+    def _of_one_machine(self) -> dict[Key, Mapping[int, Costs]]:
+        found = {key: self.by_round[cell_id] for key, cell_id in self.ids.items()}
+        return {
+            key: rounds
+            for key, rounds in found.items()
+            if len({one.machine for one in rounds.values()}) == 1
+        }
+
+    @staticmethod
+    def _noise(
+        logs: Mapping[Key, Mapping[int, float]], *, shares_rounds: bool
+    ) -> dict[Key, CellNoise]:
+        groups: dict[tuple[Any, ...], dict[Key, Mapping[int, float]]] = {}
+        for key, own in logs.items():
+            if own:
+                groups.setdefault(group_of(key), {})[key] = own
+        return noise_of_cells(groups, lambda group: (group[1], group[3]), shares_rounds)

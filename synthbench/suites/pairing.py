@@ -1,0 +1,45 @@
+"""Which cell's steps are timed in the process of another: those of its baseline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from synthbench.devices import is_host
+from synthbench.mixers.notation import canonical
+from synthbench.suites.cell import Cell
+
+# What a variant and its baseline may differ in.
+OF_VARIANT = {"variant", "replica", "heads", "head_dim"}
+
+
+def baselines_of(cells: Iterable[Cell], baseline: str) -> dict[str, Cell]:
+    """Cell id -> the cell of its baseline, for each cell that is timed beside it.
+
+    These are cells of task cost on one device that is a CPU: an accelerator's clock and memory
+    would not be the cell's own. The baseline itself has none; its A/A twin has. Nor has what
+    torch.compile makes, which takes longer to compile than to measure.
+    """
+    name, groups = canonical(baseline), dict[str, list[Cell]]()
+    for cell in cells:
+        if is_paired(cell):
+            groups.setdefault(_group(cell), []).append(cell)
+    found: dict[str, Cell] = {}
+    for group in groups.values():
+        own = next((c for c in group if c.variant == name and not c.replica), None)
+        if own is not None:
+            found |= {cell.id: own for cell in group if cell.id != own.id}
+    return found
+
+
+def is_paired(cell: Cell) -> bool:
+    """Whether the process of a cell can time another one's steps as well."""
+    is_slow_to_compile = cell.framework == "torch" and cell.compile == "compiled"
+    is_single = cell.devices == 1 and is_host(cell.device)
+    return cell.task == "cost" and is_single and not is_slow_to_compile
+
+
+def _group(cell: Cell) -> str:
+    """Equal for cells that differ in nothing but their variant."""
+    of_model = {name for name in OF_VARIANT if name in type(cell.model).model_fields}
+    content = cell.model_dump_json(exclude={*(OF_VARIANT - of_model), "model"})
+    return content + cell.model.model_dump_json(exclude=of_model)

@@ -1,0 +1,127 @@
+"""The baseline's step in the process of another cell, timed in turn with that cell's own steps.
+
+What disturbs a process for all of its life, or the machine for a while, then changes both sides of
+their ratio (duet benchmarking, Bulej et al. 2020, doi:10.1145/3358960.3379132; here in turns, as
+two at the same time would share the cores).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from synthbench.backends.base import Backend, Step
+from synthbench.backends.kernel_choice import taken_kernel, using_kernel
+from synthbench.backends.kernel_record import recording_kernels
+from synthbench.errors import SynthbenchError
+from synthbench.kernel import Kernel
+from synthbench.measure.between import SHORT_SECONDS, Beside, Times
+from synthbench.measure.inputs import empty_batch, random_batch, setting_of
+from synthbench.measure.memory_limit import raise_memory_limit
+from synthbench.measure.memory_prediction import predict
+from synthbench.measure.timing import timed
+from synthbench.models.start_values import start_values
+from synthbench.record import PairedBaseline
+from synthbench.suites.cell import model_of
+from synthbench.tasks.base import Baseline, TaskContext
+
+FEWEST_STEPS = 2  # of the baseline, that have to fit into `max_seconds`
+WARM_UP_STEPS = 2
+
+
+class NotPairedError(SynthbenchError):
+    """A baseline whose steps cannot be timed beside a cell; the cell is measured without them."""
+
+
+@dataclass(frozen=True)
+class PairedStep:
+    """The built step of the baseline; a call times it so many times."""
+
+    baseline: Baseline
+    step: Step
+    kernels: list[str]
+    kernel_choice: Kernel | None
+    seconds: float  # of one step, about
+
+    def __call__(self, times: int) -> list[float]:
+        """The seconds of so many steps; a short one runs once before, to fill the caches."""
+        with using_kernel(self.baseline.kernel):
+            if self.seconds < SHORT_SECONDS:
+                timed(self.step, self.step.wait)
+            return [timed(self.step, self.step.wait) for _ in range(times)]
+
+    @property
+    def beside(self) -> Beside:
+        """As `time_steps` takes it."""
+        return Beside(self, self.seconds)
+
+    def measured(self, found: Times) -> PairedBaseline:
+        """What a record has of it."""
+        return PairedBaseline(
+            id=self.baseline.cell.id,
+            kernels=self.kernels,
+            kernel_choice=self.kernel_choice,
+            after=found.after,
+            seconds=[round(seconds, 9) for seconds in found.seconds],
+        )
+
+
+def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
+    """Build the baseline's step beside that of the cell, whose memory has been measured.
+
+    Raises NotPairedError where it needs more memory than is left, or where its steps take too long
+    for the cell's `max_seconds`.
+    """
+    cell = baseline.cell
+    model = model_of(cell)
+    batch = empty_batch(model, cell.batch, cell.seq_len)
+    predicted = predict(context.backend, model, cell, batch).peak_bytes
+    _require_room(context, predicted)
+    raise_memory_limit(predicted)
+    with using_kernel(baseline.kernel), recording_kernels() as kernels:
+        step = build_step(context.backend, baseline)
+        if (plan := step.predict_memory()) is not None:
+            _require_room(context, plan.peak_bytes)
+            raise_memory_limit(max(plan.peak_bytes - predicted, 0))
+        step.wait(step())
+        choice = taken_kernel()
+        seconds = min(timed(step, step.wait) for _ in range(WARM_UP_STEPS))
+    if FEWEST_STEPS * seconds > context.measure.max_seconds:
+        raise NotPairedError(
+            f"a step takes {seconds:.3g} s, and {FEWEST_STEPS} of them more than max_seconds "
+            f"{context.measure.max_seconds:g}"
+        )
+    return PairedStep(baseline, step, list(kernels), choice, seconds)
+
+
+def build_step(backend: Backend, baseline: Baseline) -> Step:
+    """The compiled step of the baseline, with the kernel that was chosen for it."""
+    cell = baseline.cell
+    model = model_of(cell)
+    batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
+    start = start_values(model.parameters(), cell.seed)
+    with using_kernel(baseline.kernel):
+        step = backend.build(model, start, setting_of(cell), cell.mode, batch)
+        if baseline.kept is None:
+            step.compile()
+        else:
+            step.compile_or_load(baseline.kept / _name(baseline))
+    return step
+
+
+def _name(baseline: Baseline) -> str:
+    """Of the file for its program: the same for the same cell and kernel."""
+    kernel = "" if baseline.kernel is None else baseline.kernel.name
+    return hashlib.sha256(f"{baseline.cell.id} {kernel}".encode()).hexdigest()[:16]
+
+
+def _require_room(context: TaskContext, needed: int) -> None:
+    """Raise NotPairedError unless so many bytes are left beside the peak of the cell itself."""
+    memory = context.measured.memory
+    if context.available_memory is None or memory is None or memory.peak is None:
+        return
+    if memory.peak + needed > context.available_memory:
+        raise NotPairedError(
+            f"it would need {needed / 1e6:,.0f} MB beside the {memory.peak / 1e6:,.0f} MB of the "
+            f"cell, with {context.available_memory / 1e6:,.0f} MB available"
+        )

@@ -1,0 +1,199 @@
+"""Ratios within one process: the baseline's steps in turn with those of another cell."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from synthbench.analysis.paired_ratio import fast_mean, paired_ratio
+from synthbench.record import Calibration, PairedBaseline, Record, Timing
+from synthbench.report.data.grid import Grid, Key
+from synthbench.run.further_rounds import undecided
+from synthbench.suites.pairing import baselines_of
+from tests.test_tables import cell, record, run_of
+
+
+def test_the_ratio_is_that_of_the_means_of_the_faster_halves() -> None:
+    own, baseline = [3.0, 1.0, 2.0, 100.0], [4.0, 50.0, 60.0, 5.0]
+    assert paired_ratio(own, baseline).value == pytest.approx(4.5 / 1.5)
+    assert fast_mean([3.0, 1.0, 2.0]).value == pytest.approx(1.5)  # two of three
+    assert fast_mean([7.0]) == (7.0, 0.0)
+
+
+def test_what_only_adds_time_to_some_steps_does_not_change_the_ratio() -> None:
+    rng = np.random.default_rng(0)
+    found = []
+    for _ in range(200):
+        own, baseline = (base * (1 + 0.01 * rng.standard_normal(40)) for base in (0.01, 0.02))
+        own[rng.random(40) < 0.3] *= 3.0
+        found.append(math.log(paired_ratio(list(own), list(baseline)).value / 2))
+    assert abs(np.mean(found)) < 0.01
+    assert np.std(found) < 0.01
+
+
+def test_the_interval_of_a_process_covers_the_true_ratio() -> None:
+    """Steps have an exponential part, as disturbances have; the truth is that of many steps."""
+    rng = np.random.default_rng(0)
+
+    def drawn(size: int) -> list[float]:
+        return list(0.01 + 0.002 * rng.exponential(size=size))
+
+    truth = fast_mean(drawn(200_000)).value / fast_mean(drawn(200_000)).value
+    covered = sum(
+        found.low <= truth <= found.high
+        for found in (paired_ratio(drawn(30), drawn(30)) for _ in range(1000))
+    )
+    assert 0.92 <= covered / 1000 <= 0.97
+
+
+@pytest.mark.parametrize(("own", "baseline"), [([], [1.0]), ([1.0], []), ([0.0], [1.0])])
+def test_times_without_a_ratio_are_refused(own: list[float], baseline: list[float]) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        paired_ratio(own, baseline)
+
+
+def key(variant: str, replica: int = 0) -> Key:
+    return Key("", variant, "torch", "forward", 64, replica)
+
+
+V = cell("V", "torch", "forward", 64)
+
+
+def timed(
+    variant: str, step: float, number: int, baseline: float | None = None, *, of: str = V.id,
+    replica: int = 0, product: float | None = None,
+) -> Record:  # fmt: skip
+    """A cell in whose process the baseline took so many seconds."""
+    beside = None
+    if baseline is not None:
+        beside = PairedBaseline(id=of, after=[0, 3], seconds=[baseline, 9.0])
+    timing = Timing(
+        build_seconds=0.001, compile_seconds=0.002, first_step_seconds=0.003, warmup_steps=3,
+        samples=[step, step, step, 9.0], clock="perf_counter, waited", baseline=beside,
+        calibration=None if product is None else Calibration(after=[0], seconds=[product]),
+    )  # fmt: skip
+    own = cell(variant, "torch", "forward", 64, replica=replica)
+    return record(own, timing=timing, round=number)
+
+
+def test_ratios_are_taken_within_the_process_of_the_variant() -> None:
+    """The baseline's own process met another machine, in one round it even has no record."""
+    records = [timed("V", 5.0, 0), timed("R", 0.01, 0, 0.02), timed("R", 0.03, 1, 0.075)]
+    found = Grid(records, ()).compare(key("R"), key("V"), "V")
+    assert not isinstance(found, str)
+    assert found.log_ratios == pytest.approx([math.log(2), math.log(2.5)])
+    assert found.sides == ()
+
+
+def test_with_a_round_that_has_no_baseline_beside_it_ratios_are_of_two_processes() -> None:
+    records = [
+        timed("V", 0.5, 0), timed("V", 0.5, 1), timed("R", 0.01, 0, 0.02), timed("R", 0.01, 1),
+    ]  # fmt: skip
+    found = Grid(records, ()).compare(key("R"), key("V"), "V")
+    assert not isinstance(found, str)
+    assert found.log_ratios[0] == found.log_ratios[1] > math.log(30)
+
+
+def test_the_baseline_of_another_suite_is_no_baseline_here() -> None:
+    records = [timed("V", 0.5, 0), timed("R", 0.01, 0, 0.02, of="another")]
+    found = Grid(records, ()).compare(key("R"), key("V"), "V")
+    assert not isinstance(found, str)
+    assert found.log_ratios[0] > math.log(30)
+
+
+def test_ratios_of_memory_are_of_the_cells_as_ever() -> None:
+    records = [timed("V", 0.5, 0), timed("R", 0.01, 0, 0.02)]
+    found = Grid(records, ()).compare(key("R"), key("V"), "V", cost="peak_bytes")
+    assert not isinstance(found, str)
+    assert found.log_ratios == pytest.approx([0.0])
+
+
+def many(rounds: int, spread: float, **noise: float) -> list[Record]:
+    """Twelve variants half as fast as V, whose processes differ; the machine changes by rounds."""
+    rng = np.random.default_rng(1)
+    found = []
+    for number in range(rounds):
+        slow = 1 + number
+        found += [timed("V", 0.01 * slow, number), timed("V", 0.01 * slow, number, 0.01 * slow,
+                                                         replica=1)]  # fmt: skip
+        for rank in range(1, 13):
+            name = f"FR(rank={rank})"
+            own = 0.02 * slow * math.exp(rng.normal(0, noise.get(name, spread)))
+            found.append(timed(name, own, number, 0.01 * slow))
+    return found
+
+
+def test_the_spread_of_ratios_is_pooled_without_what_a_round_does_to_all() -> None:
+    """What a round does to all ratios does not cancel, unlike what it does to all times."""
+    records = many(3, 0.02)
+    grid = Grid(records, ())
+    found = [grid.compare(key(f"FR(rank={n})"), key("V"), "V") for n in range(1, 13)]
+    sides = [one.sides for one in found if not isinstance(one, str)]
+    assert [len(one) for one in sides] == [1] * 12
+    assert all(0.01 < math.sqrt(one.variance) < 0.03 for (one,) in sides)
+    shifted = []
+    for old in records:
+        timing = old.measurements.timing
+        assert timing is not None
+        beside = None if timing.baseline is None else timing.baseline.seconds[0]
+        step = timing.samples[0] * (1.5 if old.round == 1 else 1)
+        shifted.append(timed(old.cell.variant, step, old.round, beside, replica=old.cell.replica))
+    one = Grid(shifted, ()).compare(key("FR(rank=1)"), key("V"), "V")
+    assert not isinstance(one, str)
+    assert math.sqrt(one.sides[0].variance) > 0.15
+
+
+def test_a_further_round_needs_no_process_of_the_baseline_alone() -> None:
+    records = many(2, 0.0)
+    noisy = [
+        timed("D", 0.011 * (1 + 0.3 * number), number, 0.01) for number in range(2)
+    ]  # fmt: skip
+    run = run_of([*records, *noisy])
+    left = undecided(run.records, run.info, 6)
+    again = {r.cell.variant for r in noisy if r.id in left.cells}
+    assert again == {"D"}
+    assert V.id not in left.cells
+
+
+def test_each_cell_has_the_baseline_of_its_own_sizes() -> None:
+    cells = [
+        cell(variant, framework, mode, length, replica=replica)
+        for variant in ("V", "R")
+        for framework in ("torch", "jax")
+        for mode in ("forward", "train")
+        for length in (64, 128)
+        for replica in (0, 1)
+        if variant == "V" or not replica
+    ]
+    found = baselines_of(cells, "V")
+    assert len(found) == 16  # all but the baseline itself
+    by_id = {one.id: one for one in cells}
+    for cell_id, baseline in found.items():
+        own = by_id[cell_id]
+        assert (baseline.variant, baseline.replica) == ("V", 0)
+        assert baseline.changed(variant=own.variant, replica=own.replica).id == cell_id
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"device": "cuda:0"}, {"devices": 2, "batch": 2}, {"compile": "compiled"},
+        {"task": "copy"},
+    ],
+)  # fmt: skip
+def test_cells_that_cannot_share_their_process_have_none(fields: dict[str, Any]) -> None:
+    cells = [V.changed(**fields), V.changed(variant="R", **fields)]
+    assert baselines_of(cells, "V") == {}
+    assert len(baselines_of([V, V.changed(variant="R")], "V")) == 1
+
+
+@pytest.mark.parametrize(("after", "seconds"), [([], []), ([0], []), ([0, 1], [0.1]), ([0], [0])])
+def test_a_record_whose_baseline_was_not_timed_is_refused(
+    after: list[int], seconds: list[float]
+) -> None:
+    with pytest.raises(ValidationError):
+        PairedBaseline(id=V.id, after=after, seconds=seconds)

@@ -1,0 +1,196 @@
+"""The baseline's step in the process of another cell: built, timed, and never at its expense."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from synthbench.api import backend_of
+from synthbench.backends.kernel_choice import take, taken_kernel
+from synthbench.kernel import Kernel
+from synthbench.record import Measurements, PairedBaseline, Record
+from synthbench.run.cell_runner import CellRunner
+from synthbench.run.progress import Silent
+from synthbench.run.runner import run_plan
+from synthbench.run.worker import run_cell
+from synthbench.store import read_records
+from synthbench.suites.cell import Cell
+from synthbench.suites.plan import make_plan
+from synthbench.suites.settings import Measure
+from synthbench.suites.suite import parse_suite
+from synthbench.tasks import cost, paired
+from synthbench.tasks.base import Baseline
+from tests.test_tables import cell
+
+FRAMEWORKS = ("torch", "jax")
+MEASURE = Measure(min_samples=3, min_seconds=0.02, max_seconds=1.0)
+
+
+@pytest.fixture(autouse=True)
+def _freed_memory_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The process of these tests is no cell's: it goes on after them."""
+    monkeypatch.setattr(cost, "keep_freed_memory", lambda: False)
+    for module in (cost, paired):
+        monkeypatch.setattr(module, "raise_memory_limit", lambda more: None)
+
+
+def measured(
+    framework: str, baseline: Baseline | None, available: int | None = None, mode: str = "train"
+) -> tuple[Measurements, list[str]]:
+    own = cell("R", framework, mode, 16)
+    return run_cell(
+        backend_of(framework), own, MEASURE, available_memory=available, baseline=baseline
+    )
+
+
+def baseline_of(framework: str, kept: Path | None = None, **fields: Any) -> Baseline:
+    return Baseline(cell("V", framework, "train", 16, **fields), None, kept)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_cell_times_its_baseline_and_is_itself_as_without(framework: str, tmp_path: Path) -> None:
+    alone, _ = measured(framework, None)
+    found, notes = measured(framework, baseline_of(framework, tmp_path))
+    again, _ = measured(framework, baseline_of(framework, tmp_path))
+    assert notes == []
+    assert alone.timing is not None
+    assert alone.timing.baseline is None
+    for one in (found, again):
+        assert one.timing is not None
+        beside = one.timing.baseline
+        assert beside is not None
+        assert beside.id == cell("V", framework, "train", 16).id
+        assert len(beside.seconds) >= MEASURE.min_samples
+        assert beside.after[-1] == len(one.timing.samples)
+        assert (one.form, one.kernels, one.kernel_choice) == (
+            alone.form, alone.kernels, alone.kernel_choice
+        )  # fmt: skip
+        assert (one.parameters, one.flops, one.predicted_memory) == (
+            alone.parameters, alone.flops, alone.predicted_memory
+        )  # fmt: skip
+    own, _ = run_cell(backend_of(framework), cell("V", framework, "train", 16), MEASURE)
+    for one in (found, again):
+        assert one.timing is not None
+        assert one.timing.baseline is not None
+        used = one.timing.baseline
+        assert (used.kernels, used.kernel_choice) == (own.kernels, own.kernel_choice)
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+@pytest.mark.parametrize("mode", ["forward", "train"])
+def test_a_kept_program_gives_the_same_bits_and_kernels(
+    framework: str, mode: str, tmp_path: Path
+) -> None:
+    backend, own = backend_of(framework), cell("V", framework, mode, 16)
+    found = []
+    for _ in range(2):
+        take(Kernel("of an earlier cell"))
+        step = paired.build_step(backend, Baseline(own, None, tmp_path))
+        produced = step()
+        step.wait(produced)
+        found.append((step.first_losses, step.sample(produced).tobytes(), taken_kernel()))
+    assert found[0] == found[1]
+    assert found[0][2] != Kernel("of an earlier cell")
+    assert len(list(tmp_path.iterdir())) == (framework == "jax")
+
+
+def test_programs_of_other_cells_and_kernels_are_kept_apart(tmp_path: Path) -> None:
+    backend = backend_of("jax")
+    kernel = Kernel("reference form")
+    for each in (
+        baseline_of("jax", tmp_path), Baseline(cell("V", "jax", "train", 24), None, tmp_path),
+        baseline_of("jax", tmp_path)._replace(kernel=kernel),
+    ):  # fmt: skip
+        paired.build_step(backend, each)
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_whatever_is_wrong_with_the_baseline_the_cell_is_measured(
+    framework: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise RuntimeError("no such step")
+
+    monkeypatch.setattr(paired, "build_step", broken)
+    found, (note, *others) = measured(framework, baseline_of(framework))
+    assert found.timing is not None
+    assert found.timing.baseline is None
+    assert len(found.timing.samples) >= MEASURE.min_samples
+    assert (note, others) == ("V is not timed in this process: RuntimeError('no such step')", [])
+
+
+def test_a_baseline_that_does_not_fit_beside_the_cell_is_left_out() -> None:
+    alone, _ = measured("torch", None)
+    assert alone.memory is not None
+    assert alone.memory.peak is not None
+    found, (note,) = measured("torch", baseline_of("torch", batch=4096), available=10**8)
+    assert found.timing is not None
+    assert found.timing.baseline is None
+    assert "V is not timed in this process: it would need" in note
+    assert "with 100 MB available" in note
+
+
+def test_a_baseline_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(paired, "FEWEST_STEPS", 1e9)
+    found, (note,) = measured("torch", baseline_of("torch"))
+    assert found.timing is not None
+    assert found.timing.baseline is None
+    assert "max_seconds 1" in note
+
+
+def test_a_baseline_beside_a_cell_is_held_to_the_kernels_of_its_own_cell() -> None:
+    runner = CellRunner(Measure(), "cpu", [], Silent())
+    own, other = cell("V", "torch", "train", 16), cell("R", "torch", "train", 16)
+
+    def record(of: Cell, kernels: list[str], beside: list[str] | None = None) -> Record:
+        timing: Any = None
+        if beside is not None:
+            timing = {
+                "build_seconds": 0, "compile_seconds": 0, "first_step_seconds": 0,
+                "warmup_steps": 1, "samples": [1.0], "clock": "",
+                "baseline": PairedBaseline(id=own.id, kernels=beside, after=[0], seconds=[1.0]),
+            }  # fmt: skip
+        return Record(
+            id=of.id, cell=of, outcome="ok", started="2026-01-01", wall_seconds=1,
+            measurements=Measurements(kernels=kernels, timing=timing),
+        )  # fmt: skip
+
+    assert runner.with_same_kernels(record(other, ["a"], ["b"])).outcome == "ok"
+    assert runner.with_same_kernels(record(own, ["b"])).outcome == "ok"
+    assert runner.with_same_kernels(record(other, ["a"], ["b"])).outcome == "ok"
+    refused = runner.with_same_kernels(record(other, ["a"], ["c"]))
+    assert refused.outcome == "quarantined"
+    assert "the baseline beside it used other kernels (c) than" in refused.reason
+
+
+SUITE = """
+axes: {{variant: [V, R, FR], framework: [torch, jax], mode: [forward], seq_len: [16], batch: [1]}}
+model: {{kind: mixer, d_model: 16, heads: 2}}
+measure: {{rounds: 2, min_samples: 3, min_seconds: 0.01, max_seconds: 0.5, threads: 1,
+           timeout_seconds: 60, paired: {paired}}}
+"""
+
+
+@pytest.mark.parametrize("is_wanted", [True, False])
+def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
+    is_wanted: bool, tmp_path: Path
+) -> None:
+    suite = parse_suite(SUITE.format(paired=str(is_wanted).lower()), name="pairs", source="pairs")
+    run_plan(make_plan(suite, "cpu"), tmp_path / "run")
+    records = read_records(tmp_path / "run")
+    assert len(records) == 16
+    baselines = {r.cell.framework: r.id for r in records
+                 if (r.cell.variant, r.cell.replica) == ("V", 0)}  # fmt: skip
+    for record in records:
+        assert (record.outcome, record.reason) == ("ok", "")
+        assert record.measurements.timing is not None
+        beside = record.measurements.timing.baseline
+        wants = is_wanted and record.id not in baselines.values()
+        assert (beside is not None) == wants
+        if beside is not None:
+            assert beside.id == baselines[record.cell.framework]
+            assert np.all(np.array(beside.seconds) > 0)
