@@ -3,8 +3,10 @@
     python -m benchmarks.verdicts results/seq_scaling/cpu-reference
 
 Draws runs whose truth is known: in each round, a process takes the true time, changed by what
-processes of that run, at the same length, differed by between its rounds. Rounds are added to what
-is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per framework,
+processes of that run, at the same length, differed by between its rounds; or it has the true
+ratio, changed by what ratios differed by, if the run took them within its processes. Rounds are
+added to what is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per
+framework,
 the share of tables (one framework, mode and length) and of runs with a false verdict where nothing
 differs, how often a planted slowdown is found, how often `same` is said of it, and what stays
 undecided. Then, for spreads that differ between variants as SPREADS declares them, the share of
@@ -15,10 +17,10 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, NamedTuple, TypeVar
 
 import numpy as np
 import typer
@@ -55,43 +57,69 @@ SPREADS: dict[str, tuple[float, list[float]]] = {
 }
 
 
+class Recorded(NamedTuple):
+    """What the processes of a run differed by, by length: the logs of times, or of ratios."""
+
+    logs: Sequence[NDArray[np.float64]]
+    is_paired: bool  # ratios that were taken within a process
+
+
 @dataclass
 class Drawn:
-    """A run's log times of each round, beside the true ones: [round, table, cell].
+    """A run's log times of each round, over the true ones: [round, table, cell].
 
-    Cell 0 and 1 are the baseline and its twin.
+    Cell 0 is the baseline, 1 its twin. If they are of ratios (`is_paired`), there is no baseline
+    and cell 0 is the twin.
     """
 
     noise: NDArray[np.float64]
     rounds: NDArray[np.int64]  # that each comparison has: [table, variant]
+    is_paired: bool
+
+    @property
+    def first(self) -> int:
+        """The cell that is the first variant."""
+        return self.noise.shape[2] - VARIANTS
 
     @property
     def known(self) -> dict[tuple[int, int], CellNoise]:
         """What the rounds so far say of each cell: (table, cell)."""
         most = self.rounds.max(axis=1, keepdims=True)
-        measured = np.hstack([most, most, self.rounds])
+        measured = np.hstack([*[most] * self.first, self.rounds])
         return noise_of_cells(
             {g: {(g, cell): dict(enumerate(self.noise[:n, g, cell].tolist()))
                  for cell, n in enumerate(measured[g])} for g in range(TABLES)},
             lambda group: group % LENGTHS,
+            shares_rounds=not self.is_paired,
         )  # fmt: skip
 
     def judged(self, slowdown: float, rule: Rule) -> list[Judgement]:
         """Each variant compared with the baseline, in the rounds that it has."""
         known = self.known
         compared = [
-            comparison(known[group, 0], known[group, cell + 2], slowdown)
+            self.comparison(known, group, cell + self.first, slowdown)
             for group in range(TABLES)
             for cell in range(VARIANTS)
         ]
         floors = noise_floors(
-            {g: comparison(known[g, 0], known[g, 1]).log_ratios for g in range(TABLES)}
+            {g: self.comparison(known, g, self.first - 1).log_ratios for g in range(TABLES)}
         ).of_groups
         found: list[Judgement] = []
         for group, estimates in enumerate(by_table(estimate(compared))):
             margins = [max(MARGIN, floors[group].ratio(e.rounds)) for e in estimates]
             found += judge_estimates(estimates, margins, rule)
         return found
+
+    def comparison(
+        self, known: Mapping[tuple[int, int], CellNoise], group: int, cell: int, slowdown: float = 1
+    ) -> Comparison:
+        """A cell and the baseline of its table, as `Grid.compare` makes it."""
+        own = known[group, cell]
+        if not self.is_paired:
+            return comparison(known[group, 0], own, slowdown)
+        logs = own.rounds.logs.values()
+        return Comparison(tuple([-log - math.log(slowdown) for log in logs]), 0.0,
+                          sides=(own.between,))  # fmt: skip
 
 
 def comparison(base: CellNoise, own: CellNoise, slowdown: float = 1.0) -> Comparison:
@@ -110,9 +138,10 @@ def main(
     grid = prepare(read_run(run)).cost_grid
     for framework in grid.frameworks():
         noise = recorded_noise(grid, framework)
-        together = np.concatenate(noise)
+        together = np.concatenate(noise.logs)
         typer.echo(
-            f"{framework}: {len(together)} processes differ from their cell's mean by "
+            f"{framework}: {'ratios in ' * noise.is_paired}{len(together)} processes differ from "
+            "their cell's mean by "
             f"{100 * np.std(together):.1f}% (standard deviation), 95% of them by less than "
             f"{100 * np.quantile(np.abs(together), 0.95):.1f}%"
         )
@@ -126,23 +155,27 @@ def main(
         typer.echo(f"  {name}: {', '.join(shares)}")
 
 
-def recorded_noise(grid: Grid, framework: str) -> list[NDArray[np.float64]]:
-    """The log of each process's time over the mean of its cell, by length.
+def recorded_noise(grid: Grid, framework: str) -> Recorded:
+    """The log of each process's time over the mean of its cell, by length; scaled for its error.
 
-    Scaled for the mean's own error.
+    Of its ratio to the baseline instead, if the run took all of them within processes.
     """
+    keys = [key for key in grid.keys if key.framework == framework]
+    baselines = {twin: twin._replace(replica=0) for twin in grid.twins()}
+    name = next((twin.variant for twin in baselines), "")
+    pairs = {key: grid.paired_rounds(key, key._replace(variant=name, replica=0)) for key in keys}
+    is_paired = all(own for key, own in pairs.items() if key not in baselines.values())
     found: dict[int, list[float]] = {}
-    for key in grid.keys:
-        logs = np.log(grid.costs(key, "seconds"))
-        if key.framework == framework and len(logs) > 1:
+    for key in keys:
+        ratios = [pair.log_ratio for pair in pairs[key].values()]
+        logs = np.array(ratios) if is_paired else np.log(grid.costs(key, "seconds"))
+        if len(logs) > 1:
             own = (logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
             found.setdefault(key.seq_len, []).extend(own)
-    return [np.array(found[length]) for length in sorted(found)]
+    return Recorded([np.array(found[length]) for length in sorted(found)], is_paired)
 
 
-def described(
-    noise: Sequence[NDArray[np.float64]], slowdown: float, runs: int, at_most: int
-) -> str:
+def described(noise: Recorded, slowdown: float, runs: int, at_most: int) -> str:
     """What the verdicts of such tables are, in words."""
     rng = np.random.default_rng(0)
     verdicts: Counter[str] = Counter()
@@ -187,16 +220,17 @@ def by_table(values: Sequence[T]) -> list[Sequence[T]]:
 
 
 def sequential(
-    noise: Sequence[NDArray[np.float64]], slowdown: float, at_most: int, rng: np.random.Generator
+    noise: Recorded, slowdown: float, at_most: int, rng: np.random.Generator
 ) -> tuple[list[Judgement], float]:
     """The last verdicts of one run, and the mean number of rounds of its comparisons."""
+    cells = VARIANTS + (1 if noise.is_paired else 2)
     of_groups = [
-        rng.choice(noise[group % len(noise)], size=(at_most, VARIANTS + 2))
+        rng.choice(noise.logs[group % len(noise.logs)], size=(at_most, cells))
         for group in range(TABLES)
     ]
     drawn = np.stack(of_groups, axis=1)
     rule = Rule(looks=at_most - LEAST + 1, resolution=RESOLUTION, same_within=MARGIN)
-    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST))
+    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST), noise.is_paired)
     while True:
         judged = run.judged(slowdown, rule)
         undecided = np.array([one.verdict == "undecided" for one in judged])

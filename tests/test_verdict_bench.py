@@ -12,26 +12,33 @@ from benchmarks.verdicts import (
     SPREADS,
     TABLES,
     VARIANTS,
+    Recorded,
     described,
     recorded_noise,
     sequential,
     unequal,
 )
 from synthbench.report.data.grid import Grid
+from tests.test_paired_ratio import timed
 from tests.test_tables import cell, record
 
-CALM = [np.array([-1e-4, 0.0, 1e-4])]
+CALM = Recorded([np.array([-1e-4, 0.0, 1e-4])], is_paired=False)
+PAIRED = CALM._replace(is_paired=True)
 
 
+@pytest.mark.parametrize("noise", [CALM, PAIRED], ids=["times", "ratios"])
 @pytest.mark.parametrize(("slowdown", "verdict"), [(1.0, "same"), (1.02, "same"), (1.1, "slower")])
-def test_without_noise_every_verdict_is_right(slowdown: float, verdict: str) -> None:
-    judged, rounds = sequential(CALM, slowdown, 6, np.random.default_rng(0))
+def test_without_noise_every_verdict_is_right(
+    noise: Recorded, slowdown: float, verdict: str
+) -> None:
+    judged, rounds = sequential(noise, slowdown, 6, np.random.default_rng(0))
     assert Counter(one.verdict for one in judged) == {verdict: TABLES * VARIANTS}
     assert rounds == LEAST
 
 
 def test_with_too_much_noise_all_rounds_are_used_and_nothing_is_said() -> None:
-    judged, rounds = sequential([np.array([-0.5, 0.5])], 1.0, 4, np.random.default_rng(0))
+    noisy = CALM._replace(logs=[np.array([-0.5, 0.5])])
+    judged, rounds = sequential(noisy, 1.0, 4, np.random.default_rng(0))
     assert {one.verdict for one in judged} == {"undecided"}
     assert rounds == 4
 
@@ -53,9 +60,35 @@ def test_the_noise_is_what_rounds_of_one_cell_differ_by() -> None:
     found = [record(one, 0.01), record(one, 0.02, round=1), record(cell("R", "jax", "train", 64))]
     found += [record(long, 0.01), record(long, 0.03, round=1)]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
-    for of_length, ratio in zip(noise, (2, 3), strict=True):
+    assert not noise.is_paired
+    for of_length, ratio in zip(noise.logs, (2, 3), strict=True):
         half = np.log(ratio) / np.sqrt(2)
         assert sorted(of_length) == pytest.approx([-half, half])
+
+
+def test_the_noise_of_ratios_within_processes_is_what_these_differ_by() -> None:
+    """Whatever the times were: 2 and 3 times as fast."""
+    found = [
+        timed("V", 0.5, 0), timed("V", 0.7, 1), timed("R", 0.01, 0, 0.02), timed("R", 0.5, 1, 1.5),
+        *[timed("V", 0.1, number, 0.1, replica=1) for number in range(2)],
+    ]  # fmt: skip
+    noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
+    assert noise.is_paired
+    half = np.log(1.5) / np.sqrt(2)
+    assert sorted(noise.logs[0]) == pytest.approx([-half, 0, 0, half])
+
+
+def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:
+    """With the same spread of each process, times have the noise of two in a ratio."""
+    rng = np.random.default_rng(3)
+    noise = Recorded([rng.normal(0, 0.02, 4000)], is_paired=True)
+    of_ratios, of_times = (
+        np.var([one.estimate.log_ratio for _ in range(3)
+                for one in sequential(each, 1.0, LEAST, rng)[0]])
+        for each in (noise, noise._replace(is_paired=False))
+    )  # fmt: skip
+    assert of_ratios == pytest.approx(0.02**2 / LEAST, rel=0.25)
+    assert of_times == pytest.approx(2 * 0.02**2 / LEAST, rel=0.4)
 
 
 @pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +14,7 @@ from synthbench.errors import ResultsError
 from synthbench.record import Record, latest
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.pairing import baselines_of
 from synthbench.suites.plan import Plan
 from synthbench.tasks.catalog import TASKS, with_options
 from synthbench.tasks.learning.base import LearningTask
@@ -27,7 +28,7 @@ MATCHES = (
     ("framework",),
     (),
 )
-LIMITS = ("min_samples", "min_seconds", "max_seconds", "precision", "timeout_seconds")
+LIMITS = ("min_samples", "min_seconds", "max_seconds", "precision", "timeout_seconds", "paired")
 
 # Seconds of a cell beside its steady state, least and most: to start a process, check, build,
 # compile and make the first step. As the committed runs took on two cores, stacks up to T5 base;
@@ -129,10 +130,13 @@ def _build(cell: Cell) -> tuple[str, str, str]:
 def _from_limits(plan: Plan, results: Path) -> Estimate:
     measure = plan.settings.measure
     low = high = 0.0
+    paired = _paired(plan)
     for cell in plan.cells:
         least, most = OVERHEAD_SECONDS[_build(cell)]
         trained = _training_seconds(cell)
-        shortest, longest = trained or (measure.min_seconds, measure.max_seconds)
+        sides = 2 if cell.id in paired else 1
+        of_limits = (sides * measure.min_seconds, sides * measure.max_seconds)
+        shortest, longest = trained or of_limits
         low += min(shortest + least, measure.timeout_seconds)
         high += min(longest + most, measure.timeout_seconds)
     kinds = dict.fromkeys(map(_build, plan.cells))
@@ -173,7 +177,15 @@ def _each_cell(plan: Plan) -> str:
     if all(_training_seconds(cell) is not None for cell in plan.cells):
         highest, lowest = TRAINING_RATES[is_host(plan.devices[0])]
         return f"A training takes its FLOPs at {lowest:g} to {highest:g} per second"
+    beside = ", and as long for the baseline beside it" if _paired(plan) else ""
     return (
         f"Each cell takes min_seconds {measure.min_seconds:g} to max_seconds "
-        f"{measure.max_seconds:g}"
+        f"{measure.max_seconds:g}{beside}"
     )
+
+
+def _paired(plan: Plan) -> Mapping[str, Cell]:
+    """Id of a cell -> the baseline that is timed beside it."""
+    if not plan.settings.measure.paired:
+        return {}
+    return baselines_of(plan.cells, plan.settings.baseline)

@@ -38,7 +38,7 @@ def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Und
         count += 1
         own = key._replace(variant=baseline, replica=0)
         needed = {key, own._replace(replica=1)}
-        if not prepared.grid.is_paired(key, own):
+        if not prepared.grid.paired_rounds(key, own):
             needed.add(own)
         cells |= {ids[each] for each in needed if each in ids}
     return Undecided(count, frozenset(cells))

@@ -212,8 +212,8 @@ class RoundsUntil(Section):
     )
     until: Literal["decided"] = Field(
         default="decided",
-        description="Rounds are added to variants without a verdict other than `undecided`, and "
-        "to their baseline.",
+        description="Rounds are added to variants without a verdict other than `undecided`, to "
+        "their A/A twin, and to their baseline where it is not timed in their processes.",
         examples=["decided"],
     )
 

@@ -335,7 +335,7 @@ class Grid:
             if reason := self.missing(cell):
                 return f"{label} {reason}".strip()
         found: Comparison | None
-        if cost == "seconds" and (pairs := self._pairs(key, baseline)):
+        if cost == "seconds" and (pairs := self.paired_rounds(key, baseline)):
             found = self._compare_pairs(key, pairs)
         else:
             found = self._compare_costs(key, baseline, cost)
@@ -344,12 +344,11 @@ class Grid:
         self._compared[key, baseline, cost] = found
         return found
 
-    def is_paired(self, key: Key, baseline: Key) -> bool:
-        """Whether the baseline was timed in every process of a cell."""
-        return bool(self._pairs(key, baseline))
+    def paired_rounds(self, key: Key, baseline: Key) -> dict[int, Paired]:
+        """Each round of a cell, compared within its process.
 
-    def _pairs(self, key: Key, baseline: Key) -> dict[int, Paired]:
-        """Each round of a cell, compared within its process; empty if one is not."""
+        Empty unless the baseline was timed in every process of the cell.
+        """
         rounds = self._by_round.get(self.ids.get(key, ""), {})
         timed = {n: one.paired for n, one in rounds.items() if one.seconds > 0}
         own = self.ids.get(baseline)

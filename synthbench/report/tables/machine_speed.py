@@ -52,11 +52,11 @@ def machine_speed(grid: Grid, context: Context) -> Table | None:
         "product: the same matrix product in every cell of a framework, timed between steps; a "
         "tenth of its times are less. its spread: the standard deviation of this, from cell to "
         "cell. steps: that of the median step, from round to round of the same cell; relative: the "
-        "same for the step that a tenth are faster than, over the product. Ratios, verdicts and "
-        "noise floors use relative times; milliseconds are medians of the steps as they were. p by "
-        "variant: of the test by Kruskal and Wallis. If it is small, the product takes longer "
-        "after the steps of some variants: then do not trust ratios that differ by less than its "
-        "spread."
+        "same for the step that a tenth are faster than, over the product. Exponents, and ratios "
+        "between two processes, use relative times; milliseconds are medians of the steps as they "
+        "were. p by variant: of the test by Kruskal and Wallis. If it is small, the product takes "
+        "longer after the steps of some variants: then do not trust ratios that differ by less "
+        "than its spread."
     )
     title = "The speed of the machine during the run"
     return Table("machine_speed", title, note, context.shared, columns, rows)

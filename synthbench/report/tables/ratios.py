@@ -71,6 +71,12 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
         f"speed vs {baseline}: steps per second over those of {baseline} in the same round; above "
         "1 is faster. Geometric mean of the rounds with its 95% confidence interval."
     ]
+    if grid.has("paired_ratio"):
+        parts.append(
+            f"Where {baseline} was timed in the process of the variant, in turn with its steps, "
+            "the ratio of a round is of the means of the faster half of each; other times in "
+            "tables are medians."
+        )
     if several:
         parts.append(
             f"`same`: the interval lies within the suite's margin of "
