@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from synthbench.printable import one_line
-from synthbench.record import latest
+from synthbench.record import Record, latest
 from synthbench.report.data.grid import TWIN, Key
 from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
 from synthbench.report.data.table import Column, for_reading
@@ -16,6 +16,7 @@ from synthbench.suites.cell import FLAT_FIELDS
 
 NOT_METRICS = {*FLAT_FIELDS, *RECORD_FIELDS, "rounds"}
 WORDS = ("text", "flag", "mapping")  # types of metrics that are not numbers
+BETWEEN = ("calibration", "baseline")  # of a timing
 OF_ROUND = {  # heading -> metric, of the table of rounds
     "steady": "median_seconds",
     "low": "low_seconds",
@@ -26,10 +27,10 @@ OF_ROUND = {  # heading -> metric, of the table of rounds
 
 
 def details(data: RunData) -> dict[str, Any]:
-    """Cell id -> title; facts and rounds as texts; and the records as they are stored."""
+    """Cell id -> title; facts and rounds as texts; and the records nearly as they are stored."""
     records: dict[str, list[dict[str, Any]]] = {}
     for record in latest(data.run.records):
-        records.setdefault(record.id, []).append(record.model_dump(mode="json"))
+        records.setdefault(record.id, []).append(_stored(record))
     return {
         cell_id: {
             "title": _title(key),
@@ -39,6 +40,20 @@ def details(data: RunData) -> dict[str, Any]:
         }
         for key, cell_id in data.grid.ids.items()
     }
+
+
+def _stored(record: Record) -> dict[str, Any]:
+    """The record as it is stored, without the times of what ran between the samples.
+
+    They are more numbers than the samples, and would be a third of the page.
+    """
+    content = record.model_dump(mode="json")
+    timing = content["measurements"]["timing"] or {}
+    for name in BETWEEN:
+        if (found := timing.get(name)) is not None:
+            for field in ("after", "seconds"):
+                found[field] = f"{len(found[field])} numbers, in the records of the run"
+    return content
 
 
 def _title(key: Key) -> str:
