@@ -22,6 +22,7 @@ def test_the_ratio_is_that_of_the_means_of_the_faster_halves() -> None:
     assert paired_ratio(own, baseline).value == pytest.approx(4.5 / 1.5)
     assert fast_mean([3.0, 1.0, 2.0]).value == pytest.approx(1.5)  # two of three
     assert fast_mean([7.0]) == (7.0, 0.0)
+    assert fast_mean([7.0, 9.0]) == pytest.approx((8.0, 1.0))  # both: one would have no error
 
 
 def test_what_only_adds_time_to_some_steps_does_not_change_the_ratio() -> None:
@@ -70,7 +71,7 @@ def timed(
     """A cell in whose process the baseline took so many seconds."""
     beside = None
     if baseline is not None:
-        beside = PairedBaseline(id=of, after=[0, 3], seconds=[baseline, 9.0])
+        beside = PairedBaseline(id=of, after=[0, 0, 3, 3], seconds=[baseline, baseline, 9.0, 9.0])
     timing = Timing(
         build_seconds=0.001, compile_seconds=0.002, first_step_seconds=0.003, warmup_steps=3,
         samples=[step, step, step, 9.0], clock="perf_counter, waited", baseline=beside,

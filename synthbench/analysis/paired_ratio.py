@@ -13,6 +13,7 @@ from synthbench.analysis.intervals import Interval
 # What disturbs a step only adds time. The faster half of the steps met less of it, and their mean
 # uses more of them than a quantile does.
 SHARE = 0.5
+FEWEST = 2  # of several times: one alone would have no error
 NORMAL_95 = 1.959964  # half the width of a 95% confidence interval, in standard errors
 
 
@@ -24,7 +25,7 @@ class FastMean(NamedTuple):
 
 
 def fast_mean(seconds: Sequence[float]) -> FastMean:
-    """The mean of the fastest SHARE of times, at least one; raises ValueError without times.
+    """The mean of the fastest SHARE of times, of FEWEST at least; raises ValueError without times.
 
     The standard error is that of a mean trimmed on one side, from the winsorized times (Tukey and
     McLaughlin 1963), which are taken as independent.
@@ -32,7 +33,7 @@ def fast_mean(seconds: Sequence[float]) -> FastMean:
     if not seconds:
         raise ValueError("expected times, and got none")
     times = np.sort(np.asarray(seconds, dtype=np.float64))
-    kept = math.ceil(SHARE * len(times))
+    kept = min(max(math.ceil(SHARE * len(times)), FEWEST), len(times))
     winsorized = np.minimum(times, times[kept - 1])
     spread = float(np.std(winsorized, ddof=1)) if len(times) > 1 else 0.0
     error = spread / (kept / len(times) * math.sqrt(len(times)))
