@@ -133,6 +133,7 @@ def main(
     run: Annotated[Path, typer.Argument(help="The run whose noise is used.")],
     runs: Annotated[int, typer.Option(help="Runs of each kind.")] = 100,
     at_most: Annotated[int, typer.Option(help="Rounds of a comparison.")] = 6,
+    resolution: Annotated[float, typer.Option(help="As of a suite.")] = RESOLUTION,
 ) -> None:
     """Draw and judge tables, and print how often they are right."""
     grid = prepare(read_run(run)).cost_grid
@@ -146,7 +147,7 @@ def main(
             f"{100 * np.quantile(np.abs(together), 0.95):.1f}%"
         )
         for slowdown in SLOWDOWNS:
-            typer.echo(f"  {described(noise, slowdown, runs, at_most)}")
+            typer.echo(f"  {described(noise, slowdown, runs, at_most, resolution)}")
     typer.echo(
         f"One baseline and {VARIANTS} equal variants, normal noise: tables with a false verdict"
     )
@@ -175,14 +176,16 @@ def recorded_noise(grid: Grid, framework: str) -> Recorded:
     return Recorded([np.array(found[length]) for length in sorted(found)], is_paired)
 
 
-def described(noise: Recorded, slowdown: float, runs: int, at_most: int) -> str:
+def described(
+    noise: Recorded, slowdown: float, runs: int, at_most: int, resolution: float = RESOLUTION
+) -> str:
     """What the verdicts of such tables are, in words."""
     rng = np.random.default_rng(0)
     verdicts: Counter[str] = Counter()
     tables = wrong_runs = 0
     rounds = []
     for _ in range(runs):
-        judged, spent = sequential(noise, slowdown, at_most, rng)
+        judged, spent = sequential(noise, slowdown, at_most, rng, resolution)
         rounds.append(spent)
         verdicts += Counter(one.verdict for one in judged)
         false = {"faster", "slower" if slowdown == 1 else "same"}
@@ -220,7 +223,11 @@ def by_table(values: Sequence[T]) -> list[Sequence[T]]:
 
 
 def sequential(
-    noise: Recorded, slowdown: float, at_most: int, rng: np.random.Generator
+    noise: Recorded,
+    slowdown: float,
+    at_most: int,
+    rng: np.random.Generator,
+    resolution: float = RESOLUTION,
 ) -> tuple[list[Judgement], float]:
     """The last verdicts of one run, and the mean number of rounds of its comparisons."""
     cells = VARIANTS + (1 if noise.is_paired else 2)
@@ -229,7 +236,7 @@ def sequential(
         for group in range(TABLES)
     ]
     drawn = np.stack(of_groups, axis=1)
-    rule = Rule(looks=at_most - LEAST + 1, resolution=RESOLUTION, same_within=MARGIN)
+    rule = Rule(looks=at_most - LEAST + 1, resolution=resolution, same_within=MARGIN)
     run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST), noise.is_paired)
     while True:
         judged = run.judged(slowdown, rule)
