@@ -159,10 +159,14 @@ def test_without_an_earlier_run_the_limits_give_a_range(tmp_path: Path) -> None:
     plan = planned()
     found = estimate(plan, tmp_path)
     least, _ = OVERHEAD_SECONDS["torch", "eager", "mixer"]
-    assert found.low == pytest.approx(3 * 8 * (0.5 + least))
+    of_baseline, of_other = 0.5 + least, 2 * 0.5 + least  # R has the baseline beside it
+    assert found.low == pytest.approx(3 * 4 * (of_baseline + of_other))
+    assert estimate(planned(SIMPLE.replace("aa:", "paired: false, aa:")), tmp_path).low == (
+        pytest.approx(3 * 8 * of_baseline)
+    )
     assert found.high == pytest.approx(3 * 8 * 5)  # timeout_seconds
     assert "a rough range" in found.basis
-    assert "min_seconds 0.5 to max_seconds 2" in found.basis
+    assert "min_seconds 0.5 to max_seconds 2, and as long for the baseline" in found.basis
     for framework, compiled in DEFAULT_COMPILE.items():
         for kind in ("mixer", "stack"):
             assert (framework, compiled, kind) in OVERHEAD_SECONDS

@@ -173,7 +173,7 @@ def test_a_grid_sets_a_slow_process_aside() -> None:
 def test_a_reader_is_told_how_many_processes_were_set_aside() -> None:
     results = Path(__file__).parents[1] / "results" / "seq_scaling"
     with_some, without = (
-        prepare(read_run(results / name)) for name in ("cpu-four-rounds", "cpu-reference")
+        prepare(read_run(results / name)) for name in ("cpu-four-rounds", "cpu-first")
     )
     grid = with_some.cost_grid
     count, processes = (sum(pair[n] for pair in grid.set_aside.values()) for n in (0, 1))
@@ -183,7 +183,7 @@ def test_a_reader_is_told_how_many_processes_were_set_aside() -> None:
     assert table.columns[-1].label == "set aside"
     assert sum(int(str(row[-1]).split(" of ")[0]) for row in table.rows) == count
     assert f"Without {count} of {processes} processes" in ratios(grid, with_some.context).note
-    assert f"set aside {count} of {processes} processes" in trust(with_some)
+    assert f"set aside {count}" in trust(with_some)
     table = noise(without.cost_grid, without.context)
     assert table is not None
     assert "set aside" not in [*[column.label for column in table.columns], table.note]

@@ -50,12 +50,15 @@ def measured(prepared: Prepared) -> list[str]:
 
 
 def trust(prepared: Prepared) -> list[str]:
-    """Parity, noise floor, disturbed and quarantined cells, and cells without numbers."""
+    """Parity, noise floor, disturbed and quarantined cells, and cells without numbers.
+
+    So short that it fits one line of a screen, with what was set aside too.
+    """
     grid, noise = prepared.grid, prepared.context.noise
     verdicts = Counter(str(row[-1]) for row in parity(grid, prepared.context).rows)
     passed, total = verdicts["passed"], sum(verdicts.values())
     unchecked = verdicts["not checked"]
-    found = [f"parity passed {passed} of {total}"]
+    found = [f"parity {passed} of {total}"]
     found[0] += f" ({unchecked} not checked)" if unchecked else ""
     medians = [
         f"{framework} {percentage(statistics.median(floors))}"
@@ -64,9 +67,9 @@ def trust(prepared: Prepared) -> list[str]:
     if prepared.cost_grid.records:
         found += [f"noise {', '.join(medians) or 'not measured'}"]
     disturbed = sum(bool(row and row["warnings"]) for row in map(grid.cell, grid.keys))
-    found += [f"disturbed {disturbed} of {_count(len(grid.keys), 'cell')}"]
+    found += [f"disturbed {disturbed} of {len(grid.keys)}"]
     if aside := sum(count for count, _ in grid.set_aside.values()):
-        found += [f"set aside {aside} of {sum(n for _, n in grid.set_aside.values())} processes"]
+        found += [f"set aside {aside}"]  # of how many processes: in the table `noise`
     outcomes = Counter(reason for key in grid.keys if (reason := grid.missing(key)))
     found += [f"quarantined {outcomes.pop('quarantined', 0)}"]
     found += [f"{outcome} {count}" for outcome, count in sorted(outcomes.items())]
