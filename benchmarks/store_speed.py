@@ -31,20 +31,25 @@ LIMITS = {"read to resume": 2.0, "read and make tables": 20.0}  # seconds for 20
 COUNT = 20_000
 
 
+def originals(wanted: Callable[[dict[str, Any]], bool] = lambda cell: True) -> list[dict[str, Any]]:
+    """The records of SOURCE with wanted cells."""
+    raw_records = map(json.loads, (SOURCE / RECORDS).read_text().splitlines())
+    return [raw for raw in raw_records if wanted(raw["cell"])]
+
+
 def write_run(
     folder: Path, count: int, wanted: Callable[[dict[str, Any]], bool] = lambda cell: True
 ) -> Path:
     """A run with `count` records: those of SOURCE with wanted cells, at batch 1, 2, 3 and so on."""
     folder.mkdir(parents=True)
     shutil.copy(SOURCE / INFO, folder / INFO)
-    raw_records = map(json.loads, (SOURCE / RECORDS).read_text().splitlines())
-    originals = [raw for raw in raw_records if wanted(raw["cell"])]
+    repeated = originals(wanted)
 
     def lines() -> Iterator[str]:
         batch = 0
         while True:
             batch += 1
-            for raw in originals:
+            for raw in repeated:
                 cell = Cell.model_validate(raw["cell"] | {"batch": batch})
                 copy = raw | {"id": cell.id, "cell": cell.model_dump(mode="json")}
                 yield json.dumps(copy, separators=(",", ":")) + "\n"
