@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -45,6 +45,9 @@ class KernelTime(BaseModel):
     samples: list[Seconds]
 
 
+Compared = Literal["medians", "faster halves"]
+
+
 class KernelChoice(BaseModel):
     """Which kernel all cells of the same shapes use in a run, and the times that decided it."""
 
@@ -53,6 +56,7 @@ class KernelChoice(BaseModel):
     cell: Cell  # a small model with the mixer: what the choice is for
     chosen: Kernel
     kernels: list[KernelTime] = []  # the one that needs no measurement first; empty: as at `like`
+    compared: Compared = "medians"  # of the times; earlier versions wrote nothing
     failed: dict[str, str] = {}  # name of a kernel -> why it cannot run
     warnings: list[str] = []  # what disturbed the timing
     like: list[str] = []  # the mixers and lengths that were timed instead, as in "V at 512"

@@ -35,6 +35,16 @@ def test_a_choice_with_its_margins() -> None:
     ]  # fmt: skip
 
 
+def test_margins_are_those_of_what_was_compared() -> None:
+    times = {SLOW: [3.0, 9.0, 3.0, 9.0], FAST: [2.0] * 4}
+    kernels = [KernelTime(kernel=kernel, samples=found) for kernel, found in times.items()]
+    before = made().model_copy(update={"kernels": kernels})
+    assert before.compared == "medians"  # where run.json says nothing
+    assert str(rows(before)[0][6]).startswith("3.00 (")
+    now = before.model_copy(update={"compared": "faster halves"})
+    assert rows(now)[0][5:8] == ("slow", "1.50 (1.50 to 1.50)", "1.50 (1.50 to 1.50)")
+
+
 def test_a_kernel_that_was_left_out_has_no_interval() -> None:
     alone = made().model_copy(update={"kernels": made().kernels[1:]})
     assert rows(alone)[0][4:] == (FAST.name, "other", "2.00 (3 steps)", "the same", "")

@@ -37,18 +37,26 @@ def test_choices_are_kept_until_something_decisive_changes(
 
 
 def test_a_change_of_the_code_makes_old_choices_void(tmp_path: Path) -> None:
-    for name in CODE:
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.py").write_text("1")
-    (tmp_path / "cli.py").write_text("1")
+    decisive = [tmp_path / (name if name.endswith(".py") else f"{name}/a.py") for name in CODE]
+    others = [tmp_path / "cli.py", tmp_path / "analysis" / "scaling.py"]
+    for file in (*decisive, *others):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text("1")
     before = source_digest(CODE, tmp_path)
-    (tmp_path / "cli.py").write_text("2")
+    for file in others:
+        file.write_text("2")
     assert source_digest(CODE, tmp_path) == before
-    for name in CODE:
-        (tmp_path / name / "a.py").write_text("2")
+    for file in decisive:
+        file.write_text("2")
         changed = source_digest(CODE, tmp_path)
         assert changed != before
         before = changed
+
+
+def test_the_code_that_decides_is_where_it_is_looked_for() -> None:
+    assert source_digest(CODE) != source_digest(CODE[1:])
+    with pytest.raises(FileNotFoundError):
+        source_digest(["measure/moved_away.py"])
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

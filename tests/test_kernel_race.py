@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import count
+from itertools import count, cycle
 
 import pytest
 from hypothesis import given
@@ -49,8 +49,11 @@ def test_the_first_kernel_stays_unless_another_is_faster_beyond_its_interval() -
     assert won({"first": 1.0, "other": 0.9, "third": 0.7}) == "third"
     assert won({"first": 1.0, "other": 0.7, "third": 0.9}) == "other"
     assert won({"first": 1.0}) == "first"
-    assert winner({"first": [1.0, 1.4] * 9, "other": [1.3, 0.9] * 9}) == "first"
-    assert winner({"first": [1.0, 1.4] * 9, "other": [0.9, 1.3] * 9}) == "other"  # in every round
+    spread = [1.0, 1.1, 1.2, 1.3]
+    assert winner({"first": spread, "other": [0.9, *spread[1:]]}) == "first"
+    assert winner({"first": spread, "other": [0.8 * value for value in spread]}) == "other"
+    # Of each the faster half counts: what disturbs a step only adds time.
+    assert winner({"first": [1.0] * 8, "other": [0.9, 2.0] * 4}) == "other"
 
 
 def test_what_saves_too_little_does_not_win() -> None:
@@ -89,19 +92,19 @@ def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:
 
 def test_a_race_ends_when_it_is_decided_or_its_time_has_passed() -> None:
     ticks = count(0.0, 4.0)  # at every look at the clock
-    unclear = {"a": [1.0, 1.2], "b": [1.2, 1.0]}
 
-    def timed(name: str) -> float:
-        unclear[name].append(unclear[name].pop(0))
-        return unclear[name][-1]
+    def unclear(*spread: float) -> Callable[[str], float]:
+        times = {"a": cycle(spread), "b": cycle(reversed(spread))}
+        return lambda name: next(times[name])
 
-    samples = race(["a", "b"], timed, 39.0, lambda: next(ticks))
+    samples = race(["a", "b"], unclear(1.0, 1.1, 1.2, 1.3), 39.0, lambda: next(ticks))
     assert {len(found) for found in samples.values()} == {10}
-    assert {len(found) for found in race(["a", "b"], timed, 1.0, never).values()} == {MOST_ROUNDS}
+    long = race(["a", "b"], unclear(1.0, 1.1, 1.2, 1.3), 1.0, never)
+    assert {len(found) for found in long.values()} == {MOST_ROUNDS}
     calm = clockwork({"a": 1.0, "b": 1.0})
     late = race(["a", "b"], calm, 0.0, never)
     assert {len(found) for found in late.values()} == {DECIDED_LATE_AFTER}
-    late = race(["a", "b"], timed, 0.0, never)  # without a decision
+    late = race(["a", "b"], unclear(1.0, 1.3), 0.0, never)  # without a decision
     assert {len(found) for found in late.values()} == {LEAST_ROUNDS}
     assert {len(found) for found in race(["a", "b"], calm, 1.0, never).values()} == {DECIDED_AFTER}
 

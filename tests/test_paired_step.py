@@ -170,19 +170,19 @@ def test_a_baseline_beside_a_cell_is_held_to_the_kernels_of_its_own_cell() -> No
 SUITE = """
 axes: {{variant: [V, R, FR], framework: [torch, jax], mode: [forward], seq_len: [16], batch: [1]}}
 model: {{kind: mixer, d_model: 16, heads: 2}}
-measure: {{rounds: 2, min_samples: 3, min_seconds: 0.01, max_seconds: 0.5, threads: 1,
-           timeout_seconds: 60, paired: {paired}}}
+measure: {{rounds: {rounds}, min_samples: 3, min_seconds: 0.01, max_seconds: 0.5, threads: 1,
+           timeout_seconds: 60, kernel_seconds: 0, paired: {paired}}}
 """
 
 
-@pytest.mark.parametrize("is_wanted", [True, False])
+@pytest.mark.parametrize(("is_wanted", "rounds", "cells"), [(True, 2, 8), (False, 1, 6)])
 def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
-    is_wanted: bool, tmp_path: Path
+    is_wanted: bool, rounds: int, cells: int, tmp_path: Path
 ) -> None:
-    suite = parse_suite(SUITE.format(paired=str(is_wanted).lower()), name="pairs", source="pairs")
-    run_plan(make_plan(suite, "cpu"), tmp_path / "run")
+    text = SUITE.format(paired=str(is_wanted).lower(), rounds=rounds)
+    run_plan(make_plan(parse_suite(text, name="pairs", source="pairs"), "cpu"), tmp_path / "run")
     records = read_records(tmp_path / "run")
-    assert len(records) == 16
+    assert len(records) == cells * rounds  # a single round has no A/A twins
     baselines = {r.cell.framework: r.id for r in records
                  if (r.cell.variant, r.cell.replica) == ("V", 0)}  # fmt: skip
     for record in records:

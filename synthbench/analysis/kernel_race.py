@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TypeVar
 
-from synthbench.analysis.intervals import Interval, ratio_interval
+from synthbench.analysis.intervals import Interval
+from synthbench.analysis.paired_ratio import paired_ratio
 
 HOPELESS = 1.5  # a kernel that takes this many times as long as the fastest is left out
 # Rounds of one step per kernel. A race that leaves no question may end after some, where the time
@@ -53,10 +54,13 @@ def race(
 
 
 def ratios(samples: Mapping[K, Sequence[float]]) -> dict[K, Interval]:
-    """The time of each kernel over that of the first, with its 95% interval."""
+    """The time of each kernel over that of the first, with its 95% interval.
+
+    By the mean of the faster half of each: what disturbs a step only adds time.
+    """
     first = next(iter(samples))
     return {
-        name: ratio_interval(found, samples[first][: len(found)])
+        name: paired_ratio(samples[first][: len(found)], found)
         for name, found in samples.items()
         if name != first
     }

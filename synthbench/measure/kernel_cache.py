@@ -16,7 +16,12 @@ from synthbench.measure.user_cache import user_cache, write_cached
 from synthbench.run_info import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
-CODE = ("analysis", "backends", "measure", "mixers", "models")  # folders of the package
+# Folders and files of the package: what is timed, and how the times decide. A change elsewhere
+# leaves a run the kernels of earlier ones, which it is then compared with.
+CODE = (
+    "analysis/kernel_race.py", "backends", "kernel.py", "measure/kernel_choice.py",
+    "measure/timing.py", "mixers", "models",
+)  # fmt: skip
 # What decides which kernel is the fastest, beside the machine and the code.
 DECISIVE = ("python", "pinned_to", "cpu_quota", "versions", "variables")
 

@@ -188,6 +188,7 @@ def choice_of(
             KernelTime(kernel=kernel, samples=[round(value, 9) for value in found])
             for kernel, found in samples.items()
         ],
+        compared="faster halves",
         failed=failed,
         warnings=monitor.warnings,
     )

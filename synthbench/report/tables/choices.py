@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from synthbench.analysis.intervals import Interval, ratio_interval
+from synthbench.analysis.paired_ratio import paired_ratio
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import Row
-from synthbench.run_info import KernelChoice, KernelTime
+from synthbench.run_info import Compared, KernelChoice, KernelTime
 
 ALWAYS = ("framework", "mode", "variant", "seq_len")
 # Other fields of a cell that are shown where the choices differ in them.
@@ -73,20 +74,29 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
         return (*keys, choice.chosen.name, f"as {' and '.join(choice.like)}", "", "", said)
     (chosen,) = (timed for timed in choice.kernels if timed.kernel == choice.chosen)
     first = choice.kernels[0]
+
+    def ratio(timed: KernelTime) -> Interval:
+        return _ratio(timed, chosen, choice.compared)
+
     others = [timed for timed in choice.kernels if timed is not chosen]
-    best = min(others, key=lambda timed: _ratio(timed, chosen).value, default=None)
-    beside = (NO_OTHER, "") if best is None else (best.kernel.name, _text(best, chosen))
-    unmeasured = "the same" if first is chosen else _text(first, chosen)
+    best = min(others, key=lambda timed: ratio(timed).value, default=None)
+    beside = (NO_OTHER, "")
+    if best is not None:
+        beside = (best.kernel.name, _text(ratio(best), best, chosen))
+    unmeasured = "the same" if first is chosen else _text(ratio(first), first, chosen)
     return (*keys, choice.chosen.name, *beside, unmeasured, said)
 
 
-def _ratio(kernel: KernelTime, chosen: KernelTime) -> Interval:
+def _ratio(kernel: KernelTime, chosen: KernelTime, compared: Compared) -> Interval:
     both = min(len(kernel.samples), len(chosen.samples))
-    return ratio_interval(kernel.samples[:both], chosen.samples[:both])
+    times, of_chosen = kernel.samples[:both], chosen.samples[:both]
+    if compared == "medians":
+        return ratio_interval(times, of_chosen)
+    return paired_ratio(of_chosen, times)
 
 
-def _text(kernel: KernelTime, chosen: KernelTime) -> str:
-    ratio, steps = _ratio(kernel, chosen), len(kernel.samples)
+def _text(ratio: Interval, kernel: KernelTime, chosen: KernelTime) -> str:
+    steps = len(kernel.samples)
     if steps < len(chosen.samples):  # left out of the race: too few for an interval
         return f"{ratio.value:.2f} ({steps} step{'s' * (steps > 1)})"
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"
