@@ -33,6 +33,9 @@ os.environ["XDG_CACHE_HOME"] = CACHE.name
 LOCKS = tempfile.TemporaryDirectory(prefix="synthbench-locks-")
 os.environ["SYNTHBENCH_LOCKS"] = LOCKS.name
 
+# Of the hundred runs in tests, each would multiply large matrices for seconds, on all cores.
+os.environ.setdefault("SYNTHBENCH_CEILING_SECONDS", "0.01")
+
 # A shell starts jobs in the background with Ctrl-C ignored, and tests send it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)

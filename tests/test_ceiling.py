@@ -10,14 +10,17 @@ import numpy as np
 import pytest
 
 from synthbench.backends.base import BACKENDS, Backend
-from synthbench.errors import SynthbenchError
+from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.ceiling import (
     ON_ACCELERATOR,
     ON_HOST,
     REPETITIONS,
+    SECONDS,
+    VARIABLE,
     Extent,
     best_seconds,
     ceiling_of,
+    seconds_of_each,
     smallest_step_seconds,
 )
 from synthbench.measure.gpu import GpuMonitor
@@ -199,3 +202,21 @@ def test_a_ceiling_that_failed_is_said_in_the_records(monkeypatch: pytest.Monkey
     assert found.measurements.missing == {"utilisation": why}
     assert record_frame([found])["missing"].tolist() == [{"utilisation": why}]
     assert other.measurements.missing == {}
+
+
+def test_the_environment_may_say_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    assert seconds_of_each() == SECONDS
+    monkeypatch.setenv(VARIABLE, "0.25")
+    assert seconds_of_each() == 0.25
+    monkeypatch.setenv(VARIABLE, "short")
+    with pytest.raises(UnsupportedError, match="SYNTHBENCH_CEILING_SECONDS is 'short'; expected s"):
+        seconds_of_each()
+
+
+@pytest.mark.parametrize(("most", "seconds"), [(0.05, 0.3), (0.15, 0.5)])
+def test_it_takes_no_longer_than_it_may(most: float, seconds: float) -> None:
+    clock = Clock()
+    tenth = FakeKernel(clock, 0.1)
+    best_seconds(tenth, clock, most)
+    assert clock.now == pytest.approx(seconds)  # with the first call, which is not timed

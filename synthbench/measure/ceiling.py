@@ -7,6 +7,7 @@ the best of several sizes and repetitions.
 from __future__ import annotations
 
 import importlib
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from typing import cast
 
 from synthbench.backends.base import BACKENDS, Backend, Operation
 from synthbench.devices import is_host
+from synthbench.errors import UnsupportedError
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.timing import least_warmup_seconds, timed
@@ -34,6 +36,7 @@ ITEM_BYTES = {"float32": 4, "bfloat16": 2, "float16": 2, "float64": 8}
 
 REPETITIONS = 10  # at most, per size
 SECONDS = 0.6  # at most, per size and for the copy; there is at least one repetition
+VARIABLE = "SYNTHBENCH_CEILING_SECONDS"  # of the environment: other seconds
 
 
 def extent_of(device: str) -> Extent:
@@ -42,15 +45,31 @@ def extent_of(device: str) -> Extent:
 
 
 def measure_ceiling(framework: str, dtype: str, device: str) -> Ceiling:
-    """Measure the ceiling of a device in a framework, in this process."""
+    """Measure the ceiling of a device in a framework, in this process.
+
+    Raises UnsupportedError if VARIABLE is not a number of seconds.
+    """
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
-    return ceiling_of(backend, dtype, device)
+    return ceiling_of(backend, dtype, device, most=seconds_of_each())
+
+
+def seconds_of_each() -> float:
+    """The seconds that VARIABLE says, or SECONDS; raises UnsupportedError if it is not a number."""
+    text = os.environ.get(VARIABLE, "")
+    try:
+        return float(text or SECONDS)
+    except ValueError:
+        raise UnsupportedError(f"{VARIABLE} is {text!r}; expected seconds, such as 0.6") from None
 
 
 def ceiling_of(
-    backend: Backend, dtype: str, device: str, clock: Callable[[], float] = time.perf_counter
+    backend: Backend,
+    dtype: str,
+    device: str,
+    clock: Callable[[], float] = time.perf_counter,
+    most: float = SECONDS,
 ) -> Ceiling:
-    """Like `measure_ceiling`, for a given back end."""
+    """Like `measure_ceiling`, for a given back end; `most` seconds per size and for the copy."""
     begin = clock()
     extent = extent_of(device)
     best_rate, best_size = 0.0, 0
@@ -61,12 +80,12 @@ def ceiling_of(
             raise_clock(first, device, clock)
         for size in extent.sizes:
             products = backend.matrix_products(dtype, device, size)
-            seconds = min(best_seconds(product, clock) for product in products)
+            seconds = min(best_seconds(product, clock, most) for product in products)
             if (rate := 2 * size**3 / seconds) > best_rate:
                 best_rate, best_size = rate, size
-            if 8 * seconds > SECONDS:  # one product of the next size would take longer than SECONDS
+            if 8 * seconds > most:  # one product of the next size would take longer than that
                 break
-        copied = best_seconds(backend.copy(dtype, device, elements), clock)
+        copied = best_seconds(backend.copy(dtype, device, elements), clock, most)
     return Ceiling(
         framework=backend.name,
         dtype=dtype,
@@ -87,14 +106,16 @@ def raise_clock(operation: Operation, device: str, clock: Callable[[], float]) -
         operation.wait(operation())
 
 
-def best_seconds(operation: Operation, clock: Callable[[], float] = time.perf_counter) -> float:
-    """The shortest time of an operation, after one warm-up call."""
+def best_seconds(
+    operation: Operation, clock: Callable[[], float] = time.perf_counter, most: float = SECONDS
+) -> float:
+    """The shortest time of an operation, after one warm-up call, within about `most` seconds."""
     operation.wait(operation())
     best, spent = float("inf"), 0.0
     for _ in range(REPETITIONS):
         seconds = timed(operation, operation.wait, clock)
         best, spent = min(best, seconds), spent + seconds
-        if spent > SECONDS:
+        if spent > most:
             break
     return best
 
