@@ -369,6 +369,7 @@ def test_a_choice_in_this_process(length: int) -> None:
     assert len(found.choice.kernels) >= 2 and found.choice.failed == {}
     rounds = max(len(timed.samples) for timed in found.choice.kernels)
     assert rounds == len(found.choice.kernels[0].samples) >= 2
+    assert found.choice.compared == "faster halves"  # as kernel_race.ratios does
     nothing = choose_kernel(asked, 1000, seconds=0.0)
     assert nothing.choice is None
     assert re.match(

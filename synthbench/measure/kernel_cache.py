@@ -19,8 +19,8 @@ CHOICES = TypeAdapter(list[KernelChoice])
 # Folders and files of the package: what is timed, and how the times decide. A change elsewhere
 # leaves a run the kernels of earlier ones, which it is then compared with.
 CODE = (
-    "analysis/kernel_race.py", "backends", "kernel.py", "measure/kernel_choice.py",
-    "measure/timing.py", "mixers", "models",
+    "analysis/kernel_race.py", "analysis/paired_ratio.py", "backends", "kernel.py",
+    "measure/kernel_choice.py", "measure/timing.py", "mixers", "models",
 )  # fmt: skip
 # What decides which kernel is the fastest, beside the machine and the code.
 DECISIVE = ("python", "pinned_to", "cpu_quota", "versions", "variables")
