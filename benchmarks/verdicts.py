@@ -3,14 +3,13 @@
     python -m benchmarks.verdicts results/seq_scaling/cpu-reference
 
 Draws runs whose truth is known: in each round, a process takes the true time, changed by what
-processes of that run, at the same length, differed by between its rounds; or it has the true
-ratio, changed by what ratios differed by, if the run took them within its processes. Rounds are
-added to what is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per
-framework,
-the share of tables (one framework, mode and length) and of runs with a false verdict where nothing
-differs, how often a planted slowdown is found, how often `same` is said of it, and what stays
-undecided. Then, for spreads that differ between variants as SPREADS declares them, the share of
-tables with a false verdict, by rounds. Measures nothing; takes minutes.
+processes of that run, at the same length, differed by between its rounds; or it has the true ratio,
+changed by what ratios differed by, if the run took them within its processes. Rounds are added to
+what is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per
+framework, the share of tables (one framework, mode and length) and of runs with a false verdict
+where nothing differs, how often a planted slowdown is found, how often `same` is said of it, and
+what stays undecided. Then, for spreads that differ between variants as SPREADS declares them, the
+share of tables with a false verdict, by rounds. Measures nothing; takes minutes.
 """
 
 from __future__ import annotations

@@ -209,9 +209,10 @@ def test_the_environment_may_say_how_long_it_takes(monkeypatch: pytest.MonkeyPat
     assert seconds_of_each() == SECONDS
     monkeypatch.setenv(VARIABLE, "0.25")
     assert seconds_of_each() == 0.25
-    monkeypatch.setenv(VARIABLE, "short")
-    with pytest.raises(UnsupportedError, match="SYNTHBENCH_CEILING_SECONDS is 'short'; expected s"):
-        seconds_of_each()
+    for wrong in ("short", "0", "-1", "nan", "inf"):
+        monkeypatch.setenv(VARIABLE, wrong)
+        with pytest.raises(UnsupportedError, match=f"{VARIABLE} is '{wrong}'; expected seconds"):
+            seconds_of_each()
 
 
 @pytest.mark.parametrize(("most", "seconds"), [(0.05, 0.3), (0.15, 0.5)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from synthbench.analysis.intervals import Interval
 from synthbench.analysis.paired_ratio import paired_ratio
@@ -18,6 +18,7 @@ MOST_ROUNDS = 28
 # A kernel must save this share of the time: less is not worth another program, and two races on one
 # machine would choose differently.
 LEAST_GAIN = 0.03
+COMPARED: Final = "faster halves"  # of the steps: what disturbs a step only adds time
 
 
 K = TypeVar("K", bound=Hashable)  # a kernel
@@ -54,10 +55,7 @@ def race(
 
 
 def ratios(samples: Mapping[K, Sequence[float]]) -> dict[K, Interval]:
-    """The time of each kernel over that of the first, with its 95% interval.
-
-    By the mean of the faster half of each: what disturbs a step only adds time.
-    """
+    """The time of each kernel over that of the first, with its 95% interval; COMPARED says how."""
     first = next(iter(samples))
     return {
         name: paired_ratio(samples[first][: len(found)], found)

@@ -6,7 +6,9 @@ the best of several sizes and repetitions.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import math
 import os
 import time
 from collections.abc import Callable
@@ -47,19 +49,19 @@ def extent_of(device: str) -> Extent:
 def measure_ceiling(framework: str, dtype: str, device: str) -> Ceiling:
     """Measure the ceiling of a device in a framework, in this process.
 
-    Raises UnsupportedError if VARIABLE is not a number of seconds.
+    Raises UnsupportedError if VARIABLE holds anything but seconds above 0.
     """
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
     return ceiling_of(backend, dtype, device, most=seconds_of_each())
 
 
 def seconds_of_each() -> float:
-    """The seconds that VARIABLE says, or SECONDS; raises UnsupportedError if it is not a number."""
+    """The seconds that VARIABLE says, or SECONDS; raises UnsupportedError for anything else."""
     text = os.environ.get(VARIABLE, "")
-    try:
-        return float(text or SECONDS)
-    except ValueError:
-        raise UnsupportedError(f"{VARIABLE} is {text!r}; expected seconds, such as 0.6") from None
+    with contextlib.suppress(ValueError):
+        if 0 < (seconds := float(text or SECONDS)) < math.inf:
+            return seconds
+    raise UnsupportedError(f"{VARIABLE} is {text!r}; expected seconds above 0, such as 0.6")
 
 
 def ceiling_of(

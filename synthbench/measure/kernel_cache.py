@@ -16,8 +16,8 @@ from synthbench.measure.user_cache import user_cache, write_cached
 from synthbench.run_info import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
-# Folders and files of the package: what is timed, and how the times decide. A change elsewhere
-# leaves a run the kernels of earlier ones, which it is then compared with.
+# Folders and files of the package: what is timed, and how the times decide. After a change
+# elsewhere, a run still uses the kernels of earlier runs and can be compared with them.
 CODE = (
     "analysis/kernel_race.py", "analysis/paired_ratio.py", "backends", "kernel.py",
     "measure/kernel_choice.py", "measure/timing.py", "mixers", "models",

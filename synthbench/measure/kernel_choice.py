@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
-from synthbench.analysis.kernel_race import race, winner
+from synthbench.analysis.kernel_race import COMPARED, race, winner
 from synthbench.backends.base import BACKENDS, Backend, Step
 from synthbench.backends.kernel_choice import using_kernel
 from synthbench.errors import SynthbenchError
@@ -188,7 +188,7 @@ def choice_of(
             KernelTime(kernel=kernel, samples=[round(value, 9) for value in found])
             for kernel, found in samples.items()
         ],
-        compared="faster halves",
+        compared=COMPARED,
         failed=failed,
         warnings=monitor.warnings,
     )

@@ -82,4 +82,7 @@ def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
         for place in choice.like or [f"{choice.cell.variant} at {choice.cell.seq_len}"]
     ]
     warnings = dict.fromkeys(warning for choice in choices for warning in choice.warnings)
-    return KernelChoice(cell=cell, chosen=choices[0].chosen, like=like, warnings=list(warnings))
+    return KernelChoice(
+        cell=cell, chosen=choices[0].chosen, compared=choices[0].compared, like=like,
+        warnings=list(warnings),
+    )  # fmt: skip
