@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import numpy as np
@@ -52,9 +55,9 @@ from synthbench.run.kernel_choices import (
     groups_of,
     kernel_for,
     needed_choices,
-    shared,
+    taken,
 )
-from synthbench.run.kernel_search import taken_from
+from synthbench.run.kernel_search import Search, taken_from
 from synthbench.run.progress import Silent
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell, model_of
@@ -215,9 +218,11 @@ def test_what_a_form_offers_is_known_without_computing(framework: str, mode: str
         assert backend.offer_kernels(model, setting, mode, batch) == list(offers), variant
 
 
-def series(variant: str, *paths: str, work: str = "attention", **changes: Any) -> Series:
+def series(
+    variant: str, *paths: str, work: str = "attention", flops: int = 0, **changes: Any
+) -> Series:
     cells = [cell(variant=variant, seq_len=2**n, max_len=2**n, **changes) for n in range(3)]
-    offers = [Offer((Kernel(path), Kernel("other")), work) for path in paths]
+    offers = [Offer((Kernel(path), Kernel("other")), work, flops) for path in paths]
     return Series(tuple(map(raced_cell, cells)), tuple(offers))
 
 
@@ -227,15 +232,45 @@ def test_mixers_with_the_same_kernels_share_a_choice() -> None:
         series("FR", "a", "b", "c"), series("V", "a", "b", "b", mode="train"),
         series("R", "a", "b", "b", work="attention, constant weights"),
     ]  # fmt: skip
-    assert groups_of([*alike, *apart], each=False) == [alike, *([one] for one in apart)]
-    assert groups_of([*alike, *apart], each=True) == [[one] for one in (*alike, *apart)]
-    first, second = alike
-    timed = KernelChoice(cell=first.cells[0], chosen=SLOW)
-    between = KernelChoice(cell=first.cells[1], chosen=FAST, like=["V at 1", "V at 4"])
-    assert shared([first], [timed, between]) == [timed, between]
-    assert [(c.cell, c.chosen, c.like) for c in shared([second], [timed, between])] == [
-        (second.cells[0], SLOW, ["V at 1"]), (second.cells[1], FAST, ["V at 1", "V at 4"]),
+    assert groups_of([*alike, *apart]) == [alike, *([one] for one in apart)]
+
+
+def timed_at(series: Series, **chosen: Kernel) -> Search:
+    """A search that has timed these lengths, as `at_1`."""
+    search = Search(series.cells, series.offers)
+    for name, kernel in chosen.items():
+        place = [f"at_{cell.seq_len}" for cell in series.cells].index(name)
+        search.found[place] = KernelChoice(cell=series.cells[place], chosen=kernel)
+    return search
+
+
+def test_a_mixer_without_time_of_its_own_takes_the_choices_of_its_group() -> None:
+    one, two = series("V", "a", "b", "b"), series("D", "a", "b", "b")
+    other, own = Kernel("other"), Kernel("b")
+    first = timed_at(one, at_1=other, at_4=other)
+    found = taken(two, timed_at(two), first)
+    assert [(c.cell, c.chosen, c.like) for c in found] == [
+        (two.cells[0], other, ["V at 1"]), (two.cells[1], other, ["V at 1", "V at 4"]),
+        (two.cells[2], other, ["V at 4"]),
     ]  # fmt: skip
+    assert [c.cell for c in taken(one, first, first)] == [one.cells[1]]
+    # Where its own times have begun, they count; where they have ended, nothing else does.
+    found = taken(two, timed_at(two, at_1=own), first)
+    assert {c.cell.seq_len: (c.chosen, c.like) for c in found} == {
+        2: (other, ["V at 1", "V at 4"]), 4: (other, ["V at 4"]),
+    }  # fmt: skip
+    (between,) = taken(two, timed_at(two, at_1=own, at_4=own), first)
+    assert (between.chosen, between.like) == (own, ["D at 1", "D at 4"])
+    # Where the group has nothing, the nearest length of its own.
+    found = taken(two, timed_at(two, at_4=own), timed_at(one))
+    assert [(c.cell.seq_len, c.chosen) for c in found] == [(2, own)]  # at 1 it lacks this kernel
+
+
+def test_how_much_the_work_of_two_mixers_differs() -> None:
+    one, two, none = (series("V", "a", flops=flops) for flops in (100, 50, 0))
+    assert one.distance(one) == 0
+    assert one.distance(two) == two.distance(one) == pytest.approx(math.log(2))
+    assert one.distance(none) == none.distance(one) == math.inf
 
 
 def test_which_mixers_do_the_same_work() -> None:
@@ -250,8 +285,13 @@ def test_which_mixers_do_the_same_work() -> None:
 class FakeHost:
     """Answers as a host does; the longest lengths end the process, one mixer never answers."""
 
-    def __init__(self, ends_from: int = 10**9, hangs: str = "") -> None:
-        self.ends_from, self.hangs = ends_from, hangs
+    def __init__(
+        self,
+        ends_from: int = 10**9,
+        hangs: str = "",
+        flops: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
+        self.ends_from, self.hangs, self.flops = ends_from, hangs, flops
         self.raced: list[tuple[str, int]] = []
 
     def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
@@ -261,7 +301,11 @@ class FakeHost:
         if any(one.variant == self.hangs for one in cells):
             raise SynthbenchError("timeout")
         if target == OFFERS:
-            return [Offer((SLOW, FAST), work_of(parse(one.variant), one.variant)) for one in cells]
+            kernels = (SLOW, FAST)
+            return [
+                Offer(kernels, work_of(parse(v), v), self.flops.get(v, 1))
+                for v in (one.variant for one in cells)
+            ]
         (one,) = cells
         self.raced.append((one.variant, one.seq_len))
         if one.seq_len >= self.ends_from:
@@ -277,45 +321,57 @@ class Notes(Silent):
         self.notes.append(text)
 
 
-def races(host: FakeHost, seconds: float = 60.0, **options: Any) -> tuple[list[Made], list[str]]:
+def races(
+    host: FakeHost,
+    variants: Sequence[str] = ("D", "V", "R", "light_conv"),
+    seconds: float = 60.0,
+) -> tuple[list[Made], list[str]]:
     observer = Notes()
     hosts = cast(dict[str, Host], {"torch": host})
-    race = Race(hosts, observer, seconds, 60.0, **options)
+    race = Race(hosts, observer, seconds, 60.0)
     cells = [
         cell(variant=variant, seq_len=length, max_len=length, replica=replica)
-        for variant in ("D", "V", "R", "light_conv")
+        for variant in variants
         for length in (8, 4)
         for replica in (0, 1)
     ]
     return list(race.choose(cells, decided=[])), observer.notes
 
 
-def test_one_of_several_mixers_is_timed_for_all() -> None:
+def test_each_mixer_is_timed_after_one_of_each_kind() -> None:
     host = FakeHost()
     found, notes = races(host)
-    timed = [(v, n) for v in ("V", "R", "light_conv") for n in (4, 8)]
-    assert host.raced == timed
-    choices = [[(c.cell.variant, c.cell.seq_len, c.like) for c in made.choices] for made in found]
-    assert choices[:3] == [
-        [("V", 4, []), ("D", 4, ["V at 4"])], [("V", 8, []), ("D", 8, ["V at 8"])], [("R", 4, [])],
-    ]  # fmt: skip
-    assert len(choices) == 6 and all(made.is_own for made in found)
-    assert notes == []
-    host = FakeHost()
-    races(host, each=True)
-    assert [variant for variant, _ in host.raced[::2]] == ["V", "R", "D", "light_conv"]
+    assert host.raced == [(v, n) for v in ("V", "R", "light_conv", "D") for n in (4, 8)]
+    choices = [(c.cell.variant, c.cell.seq_len, c.like) for made in found for c in made.choices]
+    assert choices == [(*timed, []) for timed in host.raced]
+    assert notes == [] and all(made.is_own for made in found)
+
+
+def test_the_time_that_is_left_goes_where_the_work_differs_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    host = FakeHost(flops={"D": 100, "FD": 70, "V": 80, "D(bias=true)": 160})
+    monkeypatch.setattr(Race, "left", property(lambda race: 4 - len(host.raced)))
+    found, notes = races(host, ("FD", "D", "D(bias=true)", "V"))
+    assert host.raced == [(v, n) for v in ("V", "D(bias=true)") for n in (4, 8)]
+    chosen = {(c.cell.variant, c.cell.seq_len): c.like for made in found for c in made.choices}
+    assert chosen == {
+        ("V", 4): [], ("V", 8): [], ("D(bias=true)", 4): [], ("D(bias=true)", 8): [],
+        ("D", 4): ["V at 4"], ("D", 8): ["V at 8"], ("FD", 4): ["V at 4"], ("FD", 8): ["V at 8"],
+    }  # fmt: skip
+    assert notes == [] and all(made.is_own for made in found)
 
 
 def test_a_length_that_ends_the_process_costs_only_itself() -> None:
     found, notes = races(FakeHost(ends_from=8))
     assert {choice.cell.seq_len for made in found for choice in made.choices} == {4}
-    assert len(notes) == 3 and all("killed" in note for note in notes)
+    assert len(notes) == 4 and all("killed" in note for note in notes)
 
 
 def test_a_mixer_that_hangs_costs_only_itself() -> None:
     host = FakeHost(hangs="light_conv")
     _, notes = races(host)
-    assert [variant for variant, _ in host.raced] == ["V", "V", "R", "R"]
+    assert [variant for variant, _ in host.raced] == ["V", "V", "R", "R", "D", "D"]
     (note,) = notes
     assert "light_conv" in note and "timeout" in note
 

@@ -14,6 +14,7 @@ from synthbench.analysis.kernel_race import (
     DECIDED_AFTER,
     DECIDED_LATE_AFTER,
     HOPELESS,
+    HOPELESS_AT_ONCE,
     LEAST_GAIN,
     LEAST_ROUNDS,
     MOST_ROUNDS,
@@ -75,13 +76,27 @@ def test_a_kernel_that_cannot_win_is_left_out_after_three_steps() -> None:
     assert [len(found) for found in alone.values()] == [3, 3]
 
 
-def test_where_the_time_has_passed_a_kernel_is_left_out_after_one_step() -> None:
-    steps = clockwork({"first": 1.0, "slow": HOPELESS + 0.01, "fast": 0.9})
-    samples = race(["first", "slow", "fast"], steps, 0.0, never)
+def test_where_the_time_has_passed_a_kernel_is_left_out_earlier() -> None:
+    times = {"first": 1.0, "hopeless": HOPELESS_AT_ONCE, "slow": HOPELESS + 0.01, "fast": 0.9}
+    samples = race(list(times), clockwork(times), 0.0, never)
     assert {name: len(found) for name, found in samples.items()} == {
-        "first": DECIDED_LATE_AFTER, "slow": 1, "fast": DECIDED_LATE_AFTER,
+        "first": DECIDED_LATE_AFTER, "hopeless": 1, "slow": 2, "fast": DECIDED_LATE_AFTER,
     }  # fmt: skip
     assert winner(samples) == "fast"
+
+
+@pytest.mark.parametrize("slow", ["first", "fast"])
+def test_a_slow_first_step_decides_nothing(slow: str) -> None:
+    """In a real race, 541 ms where the next steps took 166 and those of the winner 190."""
+    times = {"first": 190.0, "fast": 166.0}
+    left = {slow: 541.0}
+
+    def once(name: str) -> float:
+        return left.pop(name, times[name])
+
+    samples = race(list(times), once, 0.0, never)
+    assert winner(samples) == "fast"
+    assert len(samples["fast"]) == LEAST_ROUNDS
 
 
 def test_the_first_kernel_is_timed_to_the_end_although_it_is_slow() -> None:

@@ -9,6 +9,9 @@ from synthbench.analysis.intervals import Interval
 from synthbench.analysis.paired_ratio import paired_ratio
 
 HOPELESS = 1.5  # a kernel that takes this many times as long as the fastest is left out
+# The same after one step, which may have to wait for memory that the step of another kernel gave
+# back: three times as long as the next ones have been seen.
+HOPELESS_AT_ONCE = 5.0
 # Rounds of one step per kernel. A race that leaves no question may end after some, where the time
 # has passed already after two.
 LEAST_ROUNDS = 3
@@ -34,7 +37,8 @@ def race(
 
     `timed` does one step of a kernel and returns its seconds. The rounds end when they decide, or
     when `seconds` have passed since the call and there were LEAST_ROUNDS. Kernels that cannot win
-    are left out after so many steps, or after one where the time has passed.
+    are left out after so many steps, or after two where the time has passed; far
+    slower ones after one.
     """
     begin = clock()
     samples: dict[K, list[float]] = {name: [] for name in names}
@@ -45,7 +49,8 @@ def race(
         is_over = clock() - begin >= seconds
         if number >= LEAST_ROUNDS or is_over:
             fastest = min(min(samples[name]) for name in left)
-            left = [n for n in left if n == names[0] or min(samples[n]) <= HOPELESS * fastest]
+            limit = (HOPELESS if number > 1 else HOPELESS_AT_ONCE) * fastest
+            left = [name for name in left if name == names[0] or min(samples[name]) <= limit]
         if number >= LEAST_ROUNDS and (is_over or len(left) == 1):
             break
         enough = DECIDED_LATE_AFTER if is_over else DECIDED_AFTER

@@ -44,6 +44,7 @@ class Offer(NamedTuple):
 
     kernels: tuple[Kernel, ...]
     work: str
+    flops: int = 0  # of a forward pass; 0: no formula
 
 
 class LongStepsError(SynthbenchError):
@@ -99,7 +100,9 @@ def _offer_of(cell: Cell) -> Offer:
         model = model_of(cell)
         if backend.form_of(model.mixer, cell.form) != "fused":
             return Offer((), "")
-        return Offer(tuple(_kernels_of(backend, model, cell)), work_of(model.mixer, cell.variant))
+        flops = model.flops(batch=cell.batch, seq_len=cell.seq_len)
+        kernels = tuple(_kernels_of(backend, model, cell))
+        return Offer(kernels, work_of(model.mixer, cell.variant), flops or 0)
     except Exception:  # whatever is wrong with a mixer, the check of its results will say it
         return Offer((), "")
 

@@ -1,11 +1,12 @@
 """The kernels of a run: chosen once, by timing, before its cells; then the same in every round.
 
-Mixers whose kernels are the same at all lengths, and do about the same work, share a choice: one of
-them is timed for all. `synthbench tune` times each of them.
+Of mixers whose kernels are the same at all lengths, and do about the same work, one is timed first:
+its choice is for all, in case the time runs out. In the time that is left the others are timed too.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -45,9 +46,18 @@ class Series:
 
     @property
     def same(self) -> tuple[object, ...]:
-        """What is equal for mixers that share a choice."""
+        """What is equal for mixers that can share a choice."""
         first = self.cells[0].changed(variant="")
-        return first.id, tuple(cell.seq_len for cell in self.cells), self.offers
+        offers = tuple((offer.kernels, offer.work) for offer in self.offers)
+        return first.id, tuple(cell.seq_len for cell in self.cells), offers
+
+    def distance(self, other: Series) -> float:
+        """How much the work of two mixers with the same kernels differs, at their longest length.
+
+        As the logarithm of the ratio of their FLOPs; infinite where one has no formula.
+        """
+        own, others = self.offers[-1].flops, other.offers[-1].flops
+        return abs(math.log(own / others)) if own and others else math.inf
 
     @property
     def rank(self) -> tuple[object, ...]:
@@ -70,7 +80,6 @@ class Race:
     seconds: float  # for all choices together
     timeout_seconds: float  # for those of one mixer
     memory_bytes: int | None = None
-    each: bool = False  # time every mixer, also those that could share a choice
     begin: float = field(default_factory=time.monotonic)
 
     @property
@@ -81,24 +90,33 @@ class Race:
     def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
 
-        Mixers with most kernels come first. What is left when the seconds have passed, and what
-        cannot be timed, is reported to the observer: those cells use the kernel of the nearest
-        length, or the one that needs no measurement.
+        First one mixer of each group is timed, those with most kernels first; then the others,
+        those first whose work differs most from that one's. What is left when the seconds have
+        passed takes the choice of its group. Where that has none either, or cannot be timed, it is
+        reported to the observer: those cells use the kernel of the nearest length, or the one that
+        needs no measurement.
         """
         groups = [
-            (members, Search(members[0].cells, members[0].offers))
-            for members in groups_of(self.series(cells, decided), self.each)
+            [(series, Search(series.cells, series.offers)) for series in members]
+            for members in groups_of(self.series(cells, decided))
         ]
-        for members, search in groups:
+        firsts = [group[0] for group in groups]
+        others = [(member, group[0][0]) for group in groups for member in group[1:]]
+        others.sort(key=lambda pair: -pair[0][0].distance(pair[1]))
+        for _, search in [*firsts, *(member for member, _ in others)]:
             while self.left > 0 and search.wanted:
                 place = search.wanted[0]
                 if self._time(search, place):
-                    yield Made(shared(members, [search.found[place]]), search.is_own)
-        for members, search in groups:
-            rest = [*search.between(), *search.nearest()]
-            if rest:
-                yield Made(shared(members, rest), search.is_own and not search.wanted)
-        untimed = sum(len(members) * search.untimed for members, search in groups)
+                    yield Made([search.found[place]], search.is_own)
+        untimed = 0
+        for group in groups:
+            _, first = group[0]
+            for series, search in group:
+                untimed += min(search.untimed, first.untimed)
+                rest = taken(series, search, first)
+                if rest:
+                    is_whole = not (search.wanted and first.wanted)
+                    yield Made(rest, search.is_own and first.is_own and is_whole)
         if untimed:
             self.observer.note(
                 f"kernels were not timed for {untimed} shapes: the {self.seconds:g} s for it had "
@@ -168,24 +186,31 @@ class Race:
             return None
 
 
-def groups_of(found: Iterable[Series], each: bool) -> list[list[Series]]:
-    """Mixers that share a choice, or `each` alone."""
+def groups_of(found: Iterable[Series]) -> list[list[Series]]:
+    """Mixers that can share a choice."""
     groups: dict[tuple[object, ...], list[Series]] = {}
     for series in found:
-        own = series.cells[0].variant if each else ""
-        groups.setdefault((own, *series.same), []).append(series)
+        groups.setdefault(series.same, []).append(series)
     return list(groups.values())
 
 
-def shared(members: Iterable[Series], made: Iterable[KernelChoice]) -> list[KernelChoice]:
-    """Choices for each of the mixers: the one timed has them, the others take them from it."""
-    at_length = {choice.cell.seq_len: choice for choice in made}
-    return [
-        choice if choice.cell == cell else taken_from(cell, choice)
-        for series in members
-        for cell in series.cells
-        if (choice := at_length.get(cell.seq_len)) is not None
-    ]
+def taken(series: Series, search: Search, first: Search) -> list[KernelChoice]:
+    """The choices for the lengths of a mixer that were not timed.
+
+    `search`: its own. Where that has not come to its end, the choices of the `first` mixer of its
+    group come before those for other lengths of its own.
+    """
+    own = [*search.between(), *search.nearest()]
+    if not search.wanted or search is first:
+        return own
+    done = {search.cells[place].id for place in search.known}
+    of_first = [*first.found.values(), *first.between(), *first.nearest()]
+    at_length = {choice.cell.seq_len: choice for choice in of_first}
+    made = {choice.cell.id: choice for choice in own}
+    for cell in series.cells:
+        if cell.id not in done and (choice := at_length.get(cell.seq_len)) is not None:
+            made[cell.id] = taken_from(cell, choice)
+    return list(made.values())
 
 
 def needed_choices(

@@ -32,7 +32,7 @@ def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Obse
         file = cache_file(runner.environment())
         tuned.file = str(file)
         memory = runner.limits().memory_bytes
-        race = Race(runner.hosts, observer, seconds, seconds, memory, each=True)
+        race = Race(runner.hosts, observer, seconds, seconds, memory)
         with runner.lock.held():
             for made in race.choose(plan.cells, decided=[]):
                 tuned.choices += made.choices
