@@ -12,7 +12,6 @@ import pytest
 from hypothesis import settings
 
 from tests.plugin_isolation import isolated_plugins
-from tests.shared_hosts import shared_hosts
 
 # Most of the suite's time is XLA compiling hundreds of tiny programs, each run once or twice. The
 # check before each cell of a real run compares what XLA makes at its full optimization. The second
@@ -49,11 +48,4 @@ settings.load_profile("synthbench")
 def registry() -> Iterator[None]:
     """Registries without plug-ins, and as they were before when the test is over."""
     with isolated_plugins():
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _kept_hosts() -> Iterator[None]:
-    """Hosts outlive the runs that started them."""
-    with shared_hosts():
         yield
