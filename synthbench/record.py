@@ -87,6 +87,9 @@ class Timing(BaseModel):
     dispatch_seconds: Seconds | None = None  # of the smallest possible step, in the same process
     calibration: Calibration | None = None  # None: on an accelerator, and before it existed
     baseline: PairedBaseline | None = None  # None: of the baseline itself, and where not wanted
+    # How many times as long a core reads what another wrote as what it wrote itself, before and
+    # after the samples. None: not on a host with several cores, and before it existed.
+    core_distances: list[Rate] | None = None
     keeps_memory: bool | None = None  # whether the process kept freed memory while it was timed
 
 

@@ -177,6 +177,8 @@ def test_what_tables_compute_has_a_unit_and_a_better_side() -> None:
         "break_even_steps": ("break-even", "steps", "lower"),
         "ratio": ("ratio", "1", "higher"),
         "time_spread": ("spread %", "%", "lower"),
+        "far_share": ("cores far %", "%", "lower"),
+        "far_ratio": ("far over near", "1", "lower"),
         "p_value": ("p", "1", "neither"),
         "exponent": ("exponent", "1", "neither"),
         "length": ("length", "1", "neither"),

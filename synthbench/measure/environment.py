@@ -49,6 +49,11 @@ def usable_cores() -> list[int]:
     return list(range(os.cpu_count() or 1))
 
 
+def is_virtual() -> bool:
+    """Whether a hypervisor gives this machine its cores, as far as the processor says so."""
+    return " hypervisor" in (_read("/proc/cpuinfo") or "")
+
+
 def read_environment(threads: int | None = None) -> dict[str, Any]:
     """Platform, CPU, memory, load at this moment, versions, git state and NVIDIA devices.
 
@@ -65,7 +70,7 @@ def read_environment(threads: int | None = None) -> dict[str, Any]:
         "cpu_count": os.cpu_count(),
         "cpu_quota": _read("/sys/fs/cgroup/cpu.max"),
         "smt": _read(CPUS / "smt/active"),
-        "virtual": " hypervisor" in (_read("/proc/cpuinfo") or ""),
+        "virtual": is_virtual(),
         "governor": _read(CPUS / "cpu0/cpufreq/scaling_governor"),
         "megahertz_max": _megahertz(CPUS / "cpu0/cpufreq/cpuinfo_max_freq"),
         "no_turbo": _read(CPUS / "intel_pstate/no_turbo"),

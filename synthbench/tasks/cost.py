@@ -15,11 +15,13 @@ import numpy as np
 from synthbench.backends.base import Backend, Step
 from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
+from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.allocator import keep_freed_memory
 from synthbench.measure.background import require_idle
 from synthbench.measure.calibration import calibration_product
 from synthbench.measure.ceiling import smallest_step_seconds
+from synthbench.measure.core_distance import bring_cores_together, core_distance
 from synthbench.measure.decoding_parity import check_decoding, check_decoding_own_length
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import mark_resident
@@ -160,9 +162,13 @@ def measure_step(
 
     notes: list[str] = []
     paired = paired_step(context, notes)
+    on_host = is_host(cell.device)
+    context.stage("bringing the cores together")
+    before = bring_cores_together() if on_host else None
     context.stage("timing")
     with nullcontext() if paired is None else closing(paired.step):
         steady, keeps_memory = time_step(context, step, second_seconds, first, paired)
+    after = core_distance() if before is not None else None
     measured.timing = Timing(
         build_seconds=build_seconds,
         compile_seconds=compile_seconds,
@@ -174,6 +180,7 @@ def measure_step(
         stable=steady.stable,
         calibration=calibration_of(steady),
         baseline=paired.measured(steady.baseline) if paired and steady.baseline else None,
+        core_distances=None if before is None or after is None else [before, after],
         keeps_memory=keeps_memory,
         dispatch_seconds=smallest_step_seconds(backend, cell.device),
     )

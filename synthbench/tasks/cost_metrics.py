@@ -37,6 +37,12 @@ def calibration_seconds(record: Record) -> float | None:
     return low_seconds(timing.calibration.seconds) if timing and timing.calibration else None
 
 
+def core_distance(record: Record) -> float | None:
+    """The larger one of before and after the samples; None where it was not measured."""
+    timing = record.measurements.timing
+    return max(timing.core_distances) if timing and timing.core_distances else None
+
+
 def relative(record: Record) -> Interval | None:
     """A step in units of the fixed work, with its interval; None where it was not done."""
     timing = record.measurements.timing
@@ -116,6 +122,7 @@ COST_METRICS: dict[str, Metric] = {
     "calibration_seconds": Metric(
         "calibration", "ms", "lower", significant, 1e3, of=calibration_seconds, pool="median"
     ),
+    "core_distance": Metric("core distance", of=core_distance, pool="max"),
     "relative_time": Metric("relative", of=relative_end("value"), pool="median"),
     "relative_low": Metric("relative low", of=relative_end("low"), pool="min"),
     "relative_high": Metric("relative high", of=relative_end("high"), pool="max"),

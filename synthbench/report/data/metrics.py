@@ -36,6 +36,8 @@ DERIVED: dict[str, Metric] = {
     "share": Metric("share", "1", "neither", significant),
     "exact_count": Metric("count", "1", "lower", full_integer),
     "time_spread": Metric("spread %", "%", "lower", percent, scale=100),
+    "far_share": Metric("cores far %", "%", "lower", percent, scale=100),
+    "far_ratio": Metric("far over near", "1", "lower", significant),
     "p_value": Metric("p", "1", "neither", significant),
     "relative_error": Metric("error", "1", "lower", scientific),
     # Of trainings. The metric of a task is in the unit that the row names.

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import kruskal
 
+from synthbench.measure.core_distance import FAR
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Column, Table
@@ -15,6 +16,7 @@ from synthbench.report.tables.layout import Row
 
 NAMES = (
     "id", "framework", "variant", "median_seconds", "calibration_seconds", "relative_time",
+    "core_distance",
 )  # fmt: skip
 
 
@@ -23,26 +25,28 @@ def machine_speed(grid: Grid, context: Context) -> Table | None:
     if not grid.has("calibration_seconds"):
         return None
     columns_of_records = [grid.column(name) for name in NAMES]
+    apart = grid.has("core_distance")
     rows: list[Row] = []
     for framework in grid.frameworks():
         found = [
             values
             for values in zip(*columns_of_records, strict=True)
-            if values[1] == framework and None not in values
+            if values[1] == framework and None not in values[:-1]
         ]
         if not found:
             continue
-        ids, _, variants, seconds, fixed, relative = zip(*found, strict=True)
+        ids, _, variants, seconds, fixed, relative, distances = zip(*found, strict=True)
         rows.append(
             (
                 framework, len(found), float(np.median(fixed)), spread(fixed),
                 spread_within(ids, seconds), spread_within(ids, relative),
                 by_variant(variants, fixed),
+                *((share_far(distances), far_over_near(ids, seconds, distances)) if apart else ()),
             )
         )  # fmt: skip
     if not rows:
         return None
-    columns = (
+    columns: tuple[Column, ...] = (
         Column("framework", is_key=True), Column("measurements", "exact_count"),
         Column("product ms", "calibration_seconds"), Column("its spread %", "time_spread"),
         Column("steps %", "time_spread"), Column("relative %", "time_spread"),
@@ -58,8 +62,38 @@ def machine_speed(grid: Grid, context: Context) -> Table | None:
         "longer after the steps of some variants: then do not trust ratios that differ by less "
         "than its spread."
     )
+    if apart:
+        columns += (Column("cores far %", "far_share"), Column("far over near", "far_ratio"))
+        note += (
+            " cores far: of the measurements, those before or after which a core read what the "
+            f"other wrote in more than {FAR:g} times the time of what it wrote itself; a "
+            "hypervisor had placed them apart. far over near: the median step of such measurements "
+            "over that of the others of the same cell, the geometric mean over cells that have "
+            "both."
+        )
     title = "The speed of the machine during the run"
     return Table("machine_speed", title, note, context.shared, columns, rows)
+
+
+def share_far(distances: Sequence[float | None]) -> float | str:
+    """The share of the known distances that are above FAR; a text where none is known."""
+    known = [distance for distance in distances if distance is not None]
+    return sum(distance > FAR for distance in known) / len(known) if known else "not known"
+
+
+def far_over_near(
+    groups: Sequence[str], seconds: Sequence[float], distances: Sequence[float | None]
+) -> float | str:
+    """How many times as long a step takes with far cores, within groups; a text if none has both.
+
+    The geometric mean over groups.
+    """
+    logs: dict[str, tuple[list[float], list[float]]] = {}
+    for group, value, distance in zip(groups, seconds, distances, strict=True):
+        if distance is not None:
+            logs.setdefault(group, ([], []))[distance > FAR].append(math.log(value))
+    differences = [np.mean(far) - np.mean(near) for near, far in logs.values() if near and far]
+    return math.exp(float(np.mean(differences))) if differences else "no cell has both"
 
 
 def spread(values: Sequence[float]) -> float:
