@@ -198,9 +198,9 @@ def test_each_stage_is_told_with_what_is_known_by_then() -> None:
     told: dict[str, Measurements] = {}
     measure(FakeStep(), lambda stage, m: told.update({stage: m.model_copy(deep=True)}))
     stages = list(told)
-    assert stages[:7] == [
+    assert stages[:8] == [
         "predicting memory", "building", "compiling", "running the first steps", "settling memory",
-        "reading memory", "timing",
+        "reading memory", "bringing the cores together", "timing",
     ]  # fmt: skip
     assert told["predicting memory"].predicted_memory is not None
     assert told["building"].declared_parameters == 4 * 8 * 8
@@ -208,7 +208,7 @@ def test_each_stage_is_told_with_what_is_known_by_then() -> None:
     assert told["compiling"].parameters == 256
     assert told["timing"].memory is not None
     assert told["timing"].timing is None
-    assert told[stages[7]].timing is not None
+    assert told[stages[8]].timing is not None
 
 
 def test_a_prediction_is_stored_beside_what_was_there() -> None:
