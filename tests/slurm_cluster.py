@@ -110,11 +110,17 @@ class Cluster:
         """Start the daemon of a node, as the arguments of a command `prefix`."""
         self._run_daemon("slurmd", "-D", "-N", node, name=node, prefix=prefix)
 
-    def kill(self, name: str) -> None:
-        """Kill a daemon: slurmctld, or that of a node."""
-        process = self.daemons.pop(name)
+    def kill(self, node: str) -> None:
+        """Kill the daemon of a node."""
+        process = self.daemons.pop(node)
         process.kill()
         process.wait()
+
+    def stop_controller(self) -> None:
+        """End the controller; it first saves what it knows of the jobs, which a kill would lose."""
+        process = self.daemons.pop("slurmctld")
+        process.terminate()
+        process.wait(START_SECONDS)
 
     def ask(self, *command: str) -> str:
         """What a command of Slurm prints; empty if it fails."""

@@ -15,6 +15,7 @@ from synthbench.errors import NotationError
 from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.executors.base import Executor, Work
+from synthbench.run.further_rounds import cores_far, disturbed
 from synthbench.run.runner import run_plan
 from synthbench.run_info import Machine
 from synthbench.store import read_run
@@ -36,12 +37,16 @@ TIMES = {"V": (1.0, 0.001), "R": (0.5, 0.001), "D": (1.3, 0.001), "FR": (1.0, 0.
 
 
 class MadeUp(Executor):
-    """Measures in no time; `warn` says which attempts are disturbed."""
+    """Measures in no time; `warn` says which attempts have a warning, `far` which far cores."""
 
     name = "made_up"
 
-    def __init__(self, warn: Callable[[Cell, int, int], bool] = lambda *_: False) -> None:
-        self.warn = warn
+    def __init__(
+        self,
+        warn: Callable[[Cell, int, int], bool] = lambda *_: False,
+        far: Callable[[Cell, int], bool] | None = None,
+    ) -> None:
+        self.warn, self.far = warn, far
         self.asked: list[Counter[str]] = []  # per call: variant -> cells
         self.drawn = random.Random(1)
 
@@ -57,7 +62,11 @@ class MadeUp(Executor):
             seconds = 0.01 * time * math.exp(noise * self.drawn.gauss(0, 1))
             attempt = work.attempts.get((cell.id, number), 0)
             warnings = ["busy"] * self.warn(cell, number, attempt)
-            one = record(cell, round=number, timing=steady(seconds), warnings=warnings)
+            timing = steady(seconds)
+            if self.far is not None:
+                after = 2.1 if self.far(cell, attempt) else 1.2
+                timing = timing.model_copy(update={"core_distances": [1.2, after]})
+            one = record(cell, round=number, timing=timing, warnings=warnings)
             yield one.model_copy(update={"attempt": attempt, "machine": "made up"})
 
 
@@ -101,9 +110,9 @@ def test_a_number_of_rounds_is_that_number(tmp_path: Path) -> None:
     assert len(executor.asked) == 1
 
 
-@pytest.mark.parametrize("disturbed", [0, 1, 2, 9])
-def test_disturbed_cells_are_measured_again(
-    disturbed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("attempts", [0, 1, 2, 9])
+def test_cells_with_warnings_are_measured_again(
+    attempts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R at length 8 in round 1 is disturbed in its first attempts; there are two retries."""
     waits: list[float] = []
@@ -115,16 +124,42 @@ def test_disturbed_cells_are_measured_again(
     monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", wait)
 
     def warn(cell: Cell, number: int, attempt: int) -> bool:
-        return (cell.variant, cell.seq_len, number) == ("R", 8, 1) and attempt < disturbed
+        return (cell.variant, cell.seq_len, number) == ("R", 8, 1) and attempt < attempts
 
     executor = MadeUp(warn)
     records = run(tmp_path, executor, rounds=2, retries=2)
-    again = min(disturbed, 2)
+    again = min(attempts, 2)
     assert executor.asked[1:] == [Counter({"R": 1})] * again
     assert len(waits) == again
     found = [r for r in records if (r.cell.variant, r.cell.seq_len, r.round) == ("R", 8, 1)]
     assert [r.attempt for r in found] == list(range(again + 1))
-    assert bool(found[-1].measurements.warnings) == (disturbed > 2)
+    assert bool(found[-1].measurements.warnings) == (attempts > 2)
+
+
+@pytest.mark.parametrize(
+    ("far", "measured_again"),
+    [
+        ({"R"}, {"R": 2 * 2}),  # of 4 variants and the twin: most had near cores
+        ({"V", "R"}, {}),  # 3 of 5: this machine's cores are far apart
+        (set(), {}),
+    ],
+)
+def test_cells_with_far_cores_are_measured_again_where_most_had_near_ones(
+    far: set[str], measured_again: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    executor = MadeUp(far=lambda cell, attempt: cell.variant in far and attempt == 0)
+    records = run(tmp_path, executor, rounds=2, retries=2)
+    expected = [Counter(measured_again)] if measured_again else []
+    assert executor.asked[1:] == expected
+    assert not disturbed(records) or not expected
+
+
+def test_a_distance_that_is_not_known_is_not_far() -> None:
+    cell = make_plan(parse_suite(SUITE.format(rounds=1, retries=0, minutes="null"), name="made_up",
+                                 source="made_up"), "cpu").cells[0]  # fmt: skip
+    one = record(cell, timing=steady(0.01))
+    assert cores_far(one) is None and disturbed([one]) == set()
 
 
 @pytest.mark.parametrize(

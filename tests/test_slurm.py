@@ -51,7 +51,7 @@ def test_nothing_is_lost_or_doubled_when_jobs_end_early(caller: Caller) -> None:
     before = caller.measured
     caller.until(lambda: len(caller.workers()) == 2 and caller.measured > before)
     killed, requeued = caller.jobs()
-    caller.cluster.kill("slurmctld")
+    caller.cluster.stop_controller()
     (worker,) = [p for p in caller.workers() if caller.jobs()[killed] in p.cmdline()]
     worker.kill()
     time.sleep(2)  # longer than the executor waits between two looks

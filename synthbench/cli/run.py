@@ -70,7 +70,7 @@ def run(
             "--retry",
             metavar="unchecked,disturbed",
             help="With --resume, measure cells with these outcomes again, by comma; disturbed: "
-            "cells with warnings. Repeatable.",
+            "cells with warnings or far cores. Repeatable.",
             show_default=False,
         ),
     ] = [],  # noqa: B006

@@ -9,7 +9,7 @@ from synthbench.record import Record, latest
 from synthbench.run.cell_runner import now, record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
-from synthbench.run.further_rounds import undecided
+from synthbench.run.further_rounds import disturbed, undecided
 from synthbench.run.job import Reply
 from synthbench.run.measuring import (
     Progress,
@@ -27,7 +27,7 @@ from synthbench.run_info import RunInfo
 from synthbench.store import create_run, read_info, require_new, write_info
 from synthbench.suites.plan import Plan
 
-DISTURBED = "disturbed"  # in `retry`: cells with warnings
+DISTURBED = "disturbed"  # in `retry`, with what `further_rounds.disturbed` means
 
 
 def run_plan(
@@ -47,7 +47,7 @@ def run_plan(
     listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was measured
     and returns with `interrupted`; an executor whose jobs go on without this process, with
     `detached`. With `resume`, cells whose outcome is in `retry` are measured
-    again; `disturbed` in it means cells with warnings. Raises ResultsError if the folder cannot be
+    again; `disturbed` in it: what was so. Raises ResultsError if the folder cannot be
     used; without `resume`, also if it is not empty; with it, also if the run began with other
     settings, unless `allow_changed`, which run.json then records.
     """
@@ -106,7 +106,10 @@ def _measure(
     for record in records:
         work.attempts[record.id, record.round] = record.attempt + 1
     again = {*retry, *["oom_predicted"] * measure.force}  # force: what was only predicted
-    records = [record for record in records if not _is_among(record, again)]
+    places = disturbed(records) if DISTURBED in again else set()
+    records = [
+        one for one in records if one.outcome not in again and (one.id, one.round) not in places
+    ]
     work.done = {(record.id, record.round) for record in records}
     work.machines = read_info(summary.run_dir).machines
     summary.outcomes.update(record.outcome for record in records)
@@ -144,8 +147,3 @@ def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
             "comparisons"
         )
         measure_pending(executor, work, progress)
-
-
-def _is_among(record: Record, outcomes: Collection[str]) -> bool:
-    disturbed = bool(record.measurements.warnings)
-    return record.outcome in outcomes or (disturbed and DISTURBED in outcomes)
