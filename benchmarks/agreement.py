@@ -6,7 +6,8 @@ Two ratios to the baseline agree if they differ by no more than both 95% interva
 interval of the difference of the two log ratios), or by less than the noise floor of their
 framework, mode and length in either run. Verdicts contradict each other if one is `faster` and the
 other `slower` or `same`, and so on; `undecided` and `close` contradict nothing. Prints the shares,
-the ratios that do not agree, how much the ratios of each framework differ, and the noise floors.
+the ratios that do not agree, how much the ratios of each framework differ, how many differ by less
+than WITHIN, and the noise floors. Two runs that differ by chance alone agree in 95% of the ratios.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from synthbench.report.data.noise import Noise
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
 
+WITHIN = (0.03, 0.05, 0.08)
 SAID = {"faster", "slower", "same"}  # verdicts that exclude each other
 
 
@@ -64,6 +66,10 @@ def main(
                 f"{framework}: {len(agreeing.intersection(keys))} of {len(keys)}; half differ by "
                 f"less than {half:.1%}, 95% by less than {most:.1%}"
             )
+    sizes = [abs(difference(ones[key], others[key])) for key in shared]
+    for most in WITHIN:
+        count = sum(size < math.log(1 + most) for size in sizes)
+        typer.echo(f"{count} of {len(shared)} ratios differ by less than {most:.0%}")
     found = compare(ones, others)
     share = found.agreeing / found.shared if found.shared else math.nan
     typer.echo(f"{found.agreeing} of {found.shared} ratios agree ({share:.1%})")
