@@ -94,9 +94,9 @@ def test_the_devices_that_frameworks_see_are_described() -> None:
     [
         ({}, ""),
         ({"load": [9.0]}, ""),
-        ({"cpu": "Other CPU"}, " with another cpu, so not all numbers are comparable"),
-        ({"cores": [0]}, " with another cores, so not all numbers are comparable"),
-        ({"versions": {}}, " with another versions, so not all numbers are comparable"),
+        ({"cpu": "Other CPU"}, " on another processor, so not all numbers are comparable"),
+        ({"cores": [0]}, " on other cores, so not all numbers are comparable"),
+        ({"versions": {}}, " with other versions, so not all numbers are comparable"),
     ],
 )
 def test_what_was_different_when_a_run_was_resumed(change: dict[str, Any], said: str) -> None:
@@ -104,6 +104,18 @@ def test_what_was_different_when_a_run_was_resumed(change: dict[str, Any], said:
     assert lines([record(a_cell())], resumed=[session])[-1] == f"{START}, resumed once{said}."
     twice = [{"started": "2026-01-03", "environment": info().environment}, session]
     assert lines([record(a_cell())], resumed=twice)[-1] == f"{START}, resumed 2 times{said}."
+
+
+def test_a_run_that_was_resumed_as_it_began_has_no_remark() -> None:
+    assert (
+        lines([record(a_cell())], resumed=[{"at": "2026-01-03"}])[-1] == f"{START}, resumed once."
+    )
+
+
+def test_other_settings_of_a_resumed_run_are_named() -> None:
+    session = {"at": "2026-01-03", "changed": ["measure.minutes"], "settings_before": {}}
+    expected = f"{START}, resumed once with other settings (measure.minutes)."
+    assert lines([record(a_cell())], resumed=[session])[-1] == expected
 
 
 def test_what_limits_a_run_is_said() -> None:

@@ -24,6 +24,12 @@ from synthbench.suites.cell import Cell
 from synthbench.tasks.cost import Cost
 
 VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
+# Of an environment: what a resumed run may have differently.
+CHANGED = {
+    "cpu": "on another processor",
+    "cores": "on other cores",
+    "versions": "with other versions",
+}
 
 
 @dataclass(frozen=True)
@@ -183,13 +189,15 @@ def _software(info: RunInfo) -> str:
 
 
 def _changed(info: RunInfo) -> str:
-    """A remark if the run was resumed on another machine or with other versions."""
+    """A remark if the run was resumed with something else than it began with."""
+    settings = {name for session in info.resumed for name in session.get("changed", [])}
+    said = f" with other settings ({', '.join(sorted(settings))})" if settings else ""
     for session in info.resumed:
-        environment = session.get("environment", {})
-        for name in ("cpu", "cores", "versions"):
-            if environment.get(name) != info.environment.get(name):
-                return f" with another {name}, so not all numbers are comparable"
-    return ""
+        environment = session.get("environment")  # not there: as when the run began
+        for name, words in CHANGED.items():
+            if environment and environment.get(name) != info.environment.get(name):
+                return f"{said} {words}, so not all numbers are comparable"
+    return said
 
 
 def either(values: Iterable[Any]) -> str:
