@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -193,11 +193,15 @@ def test_a_process_that_is_left_behind_is_found_and_ended() -> None:
     token = f"tests-left-behind-{os.getpid()}"
     process = subprocess.Popen(["sleep", "300"], env={MARKER: token})
     try:
+        # Popen returns when the program starts, a moment before Linux shows its environment.
+        deadline = time.monotonic() + 60
+        while not marked(token) and time.monotonic() < deadline:
+            time.sleep(0.01)
         (found,) = left_behind(token, seconds=0.1)
         assert found == f"{process.pid}: sleep 300"
         assert process.wait(60) == -signal.SIGKILL
         assert marked(token) == []
         assert left_behind(token) == []
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        process.kill()
+        process.wait()
