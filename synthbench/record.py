@@ -77,7 +77,7 @@ class Timing(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     build_seconds: Seconds
-    compile_seconds: Seconds
+    compile_seconds: Seconds | None  # None: an earlier process of the run compiled the program
     first_step_seconds: Seconds
     warmup_steps: NonNegativeInt
     samples: list[Seconds]  # seconds of each steady-state step, in order

@@ -10,6 +10,7 @@ import pytest
 
 from synthbench.api import backend_of
 from synthbench.backends.kernel_choice import take, taken_kernel
+from synthbench.backends.kernel_record import record_kernel, recording_kernels
 from synthbench.kernel import Kernel
 from synthbench.record import Measurements, PairedBaseline, Record
 from synthbench.run.cell_runner import CellRunner
@@ -23,6 +24,7 @@ from synthbench.suites.settings import Measure
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks import cost, paired
 from synthbench.tasks.base import Baseline
+from synthbench.tasks.programs import Programs
 from tests.test_tables import cell
 
 FRAMEWORKS = ("torch", "jax")
@@ -38,23 +40,29 @@ def _freed_memory_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def measured(
-    framework: str, baseline: Baseline | None, available: int | None = None, mode: str = "train"
+    framework: str,
+    baseline: Baseline | None,
+    available: int | None = None,
+    mode: str = "train",
+    programs: Programs | None = None,
 ) -> tuple[Measurements, list[str]]:
     own = cell("R", framework, mode, 16)
     return run_cell(
-        backend_of(framework), own, MEASURE, available_memory=available, baseline=baseline
-    )
+        backend_of(framework), own, MEASURE, available_memory=available, baseline=baseline,
+        programs=programs,
+    )  # fmt: skip
 
 
-def baseline_of(framework: str, kept: Path | None = None, **fields: Any) -> Baseline:
-    return Baseline(cell("V", framework, "train", 16, **fields), None, kept)
+def baseline_of(framework: str, **fields: Any) -> Baseline:
+    return Baseline(cell("V", framework, "train", 16, **fields), None)
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_cell_times_its_baseline_and_is_itself_as_without(framework: str, tmp_path: Path) -> None:
     alone, _ = measured(framework, None)
-    found, notes = measured(framework, baseline_of(framework, tmp_path))
-    again, _ = measured(framework, baseline_of(framework, tmp_path))
+    programs = Programs(tmp_path, load_own=False)
+    found, notes = measured(framework, baseline_of(framework), programs=programs)
+    again, _ = measured(framework, baseline_of(framework), programs=programs)
     assert notes == []
     assert alone.timing is not None
     assert alone.timing.baseline is None
@@ -88,7 +96,7 @@ def test_a_kept_program_gives_the_same_bits_and_kernels(
     found = []
     for _ in range(2):
         take(Kernel("of an earlier cell"))
-        step = paired.build_step(backend, Baseline(own, None, tmp_path))
+        step = paired.build_step(backend, Baseline(own, None), Programs(tmp_path, load_own=True))
         produced = step()
         step.wait(produced)
         found.append((step.first_losses, step.sample(produced).tobytes(), taken_kernel()))
@@ -97,14 +105,49 @@ def test_a_kept_program_gives_the_same_bits_and_kernels(
     assert len(list(tmp_path.iterdir())) == (framework == "jax")
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_cell_loads_its_own_program_only_where_that_is_allowed(
+    framework: str, tmp_path: Path
+) -> None:
+    kinds = (Programs(tmp_path, load_own=False),) * 2 + (Programs(tmp_path, load_own=True),)
+    found = [measured(framework, None, programs=each)[0] for each in kinds]
+    compiled = [one.timing.compile_seconds is not None for one in found if one.timing is not None]
+    assert compiled == [True, True, framework == "torch"]
+    for one in found[1:]:
+        assert (one.kernels, one.kernel_choice, one.flops, one.predicted_memory) == (
+            found[0].kernels, found[0].kernel_choice, found[0].flops, found[0].predicted_memory
+        )  # fmt: skip
+
+
+def test_recordings_within_each_other_end_each_by_itself() -> None:
+    with recording_kernels() as outer:
+        with recording_kernels():
+            pass
+        record_kernel("a")
+    record_kernel("b")
+    assert list(outer) == ["a"]
+
+
+def test_the_optimizer_starts_as_optax_starts_it() -> None:
+    jax = pytest.importorskip("jax")
+    from synthbench.backends.jax.step import adam, initial_state
+
+    parameters = [jax.numpy.ones((3, 2)), jax.numpy.ones(5, dtype="bfloat16")]
+    own, expected = initial_state(parameters), adam().init(parameters)
+    assert jax.tree.structure(own) == jax.tree.structure(expected)
+    for one, other in zip(jax.tree.leaves(own), jax.tree.leaves(expected), strict=True):
+        assert (one.dtype, one.shape) == (other.dtype, other.shape)
+        assert (np.asarray(one) == np.asarray(other)).all()
+
+
 def test_programs_of_other_cells_and_kernels_are_kept_apart(tmp_path: Path) -> None:
     backend = backend_of("jax")
     kernel = Kernel("reference form")
     for each in (
-        baseline_of("jax", tmp_path), Baseline(cell("V", "jax", "train", 24), None, tmp_path),
-        baseline_of("jax", tmp_path)._replace(kernel=kernel),
+        baseline_of("jax"), Baseline(cell("V", "jax", "train", 24), None),
+        baseline_of("jax")._replace(kernel=kernel),
     ):  # fmt: skip
-        paired.build_step(backend, each)
+        paired.build_step(backend, each, Programs(tmp_path, load_own=True))
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -187,8 +230,11 @@ def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
                  if (r.cell.variant, r.cell.replica) == ("V", 0)}  # fmt: skip
     for record in records:
         assert (record.outcome, record.reason) == ("ok", "")
-        assert record.measurements.timing is not None
-        beside = record.measurements.timing.baseline
+        timing = record.measurements.timing
+        assert timing is not None
+        compiles = record.round == 0 or record.cell.framework == "torch"
+        assert (timing.compile_seconds is not None) == compiles
+        beside = timing.baseline
         wants = is_wanted and record.id not in baselines.values()
         assert (beside is not None) == wants
         if beside is not None:

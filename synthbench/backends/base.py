@@ -141,10 +141,16 @@ class Step(Protocol):
     def compile(self) -> None:
         """Trace and compile for the shapes of this batch; an eager step does nothing."""
 
-    def compile_or_load(self, kept: Path) -> None:
-        """`compile`, or load from this file what an earlier process kept there of the same step.
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep the compiled program, and the kernels in it, for `load`; nothing if that cannot be.
 
-        The kernels that were used are recorded in either case. What cannot be kept is compiled.
+        `kernels`: those that were recorded while it was compiled.
+        """
+
+    def load(self, file: Path) -> bool:
+        """Use the program that another process kept of the same step; whether there was one.
+
+        The kernels in it are recorded. Only for files of `keep`: one like these can hold any code.
         """
 
     def __call__(self) -> Any:

@@ -46,4 +46,4 @@ def recording_kernels() -> Iterator[dict[str, None]]:
     try:
         yield recording
     finally:
-        _recordings.remove(recording)
+        _recordings[:] = [other for other in _recordings if other is not recording]

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from synthbench.devices import is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
 from synthbench.measure.parity import parity_key
@@ -68,7 +69,8 @@ class CellRunner:
         self.parities: dict[str, Parity | Reply] = {}
         self.own_lengths = OwnLengthChecks(observer)
         self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
-        self.kept: TemporaryDirectory[str] | None = None  # for compiled programs of baselines
+        self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
+        self.compiled: set[str] = set()  # ids of cells whose compile time is known
         self.settled: dict[str, Record] = {}
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
@@ -175,6 +177,8 @@ class CellRunner:
         if record.outcome != "ok":
             return record
         own, timing = record.measurements, record.measurements.timing
+        if timing is not None and timing.compile_seconds is not None:
+            self.compiled.add(record.id)
         used: list[tuple[str, Measurements | PairedBaseline]]
         used = [(record.cell.changed(replica=0).id, own)]
         if timing is not None and timing.baseline is not None:
@@ -220,14 +224,16 @@ class CellRunner:
             "parity": None if checked is None else checked.model_dump(mode="json"),
             "ceiling": None if ceiling is None else ceiling.model_dump(mode="json"),
             "folders": [None, None],
+            "programs": None,
             "baseline": None,
         }
+        if self.kept is not None and is_host(cell.device):
+            content["programs"] = [self.kept.name, cell.id in self.compiled]
         if baseline is not None:
             kernel = kernel_for(baseline, self.choices)
             content["baseline"] = {
                 "cell": baseline.model_dump(mode="json"),
                 "kernel": kernel,
-                "kept": None if self.kept is None else self.kept.name,
             }
         watch = None
         if self.run_dir is not None:

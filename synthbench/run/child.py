@@ -35,6 +35,7 @@ from synthbench.suites.settings import Measure
 from synthbench.suites.suite import Suite
 from synthbench.tasks.base import Baseline
 from synthbench.tasks.catalog import task_of
+from synthbench.tasks.programs import Programs
 
 Send = Callable[[Reply], None]
 
@@ -63,8 +64,7 @@ def run_child(
     stages = _Stages(send, facts)
     try:
         facts |= _limit(backend, job)
-        wanted = job.content.get("kernel")
-        with using_kernel(None if wanted is None else Kernel(**wanted)):
+        with using_kernel(_kernel(job.content.get("kernel"))):
             result, notes = _perform(backend, job, stages)
         reply = Reply("ok", "; ".join(notes), result, facts=facts)
     except BaseException as error:  # anything that a job raises is its outcome
@@ -128,7 +128,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             measure = Measure.model_validate(content["measure"])
             limit = stages.facts.get("memory_limit")
             raw, ceiling = content["parity"], content.get("ceiling")
-            baseline = content.get("baseline")
+            baseline, programs = content.get("baseline"), content["programs"]
             folder, checkpoints = (p if p is None else Path(p) for p in content["folders"])
             measured, notes = run_cell(
                 backend,
@@ -141,6 +141,8 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 folder,
                 checkpoints,
                 None if baseline is None else _baseline(**baseline),
+                _kernel(content["kernel"]),
+                None if programs is None else Programs(Path(programs[0]), programs[1]),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":
@@ -164,9 +166,12 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             return None, []
 
 
-def _baseline(cell: dict[str, Any], kernel: dict[str, Any] | None, kept: str | None) -> Baseline:
-    chosen = None if kernel is None else Kernel(**kernel)
-    return Baseline(Cell.model_validate(cell), chosen, None if kept is None else Path(kept))
+def _baseline(cell: dict[str, Any], kernel: dict[str, Any] | None) -> Baseline:
+    return Baseline(Cell.model_validate(cell), _kernel(kernel))
+
+
+def _kernel(content: dict[str, Any] | None) -> Kernel | None:
+    return None if content is None else Kernel(**content)
 
 
 def _plan(content: dict[str, Any], stages: _Stages) -> Plan:

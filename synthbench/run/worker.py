@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from synthbench.backends.base import Backend
 from synthbench.errors import quote
+from synthbench.kernel import Kernel
 from synthbench.measure.plausibility import ImplausibleError
 from synthbench.record import Measurements, Parity
 from synthbench.run_info import Ceiling
@@ -16,6 +17,7 @@ from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
 from synthbench.tasks.base import Baseline, TaskContext
 from synthbench.tasks.catalog import task_of
+from synthbench.tasks.programs import Programs
 
 Report = Callable[[str, Measurements], None]
 
@@ -31,18 +33,20 @@ def run_cell(
     folder: Path | None = None,
     checkpoints: Path | None = None,
     baseline: Baseline | None = None,
+    kernel: Kernel | None = None,
+    programs: Programs | None = None,
 ) -> tuple[Measurements, list[str]]:
     """The measurements of a cell, and a note for each part of them that failed.
 
     `report` is called before each stage with what is measured so far. `folder` is for what the cell
     goes on from if it is killed, `checkpoints` for parameters that are kept. `baseline`: see
-    `tasks.paired`. Raises what the task
-    raises, and ImplausibleError for a value that is not possible, such as a negative count.
+    `tasks.paired`. Raises what the task raises, and ImplausibleError for a value that is not
+    possible, such as a negative count.
     """
     measured = Measurements(parity=parity)
     context = TaskContext(
         backend, cell, measure, measured, report, ceiling, available_memory, folder, checkpoints,
-        baseline,
+        baseline, kernel, programs,
     )  # fmt: skip
     try:
         notes = task_of(cell).run(context)

@@ -24,18 +24,15 @@ from synthbench.record import Measurements, OwnLength, Parity, PredictedMemory
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.suites.settings import Measure
+from synthbench.tasks.programs import Programs
 from synthbench.tasks.progress import write_progress
 
 
 class Baseline(NamedTuple):
-    """The cell of the baseline, the kernel that the run has chosen, and where programs are kept.
-
-    `kept`: a folder for what cells of this run have compiled for it, which is then not repeated.
-    """
+    """The cell of the baseline, and the kernel that the run has chosen for it."""
 
     cell: Cell
     kernel: Kernel | None
-    kept: Path | None = None
 
 
 @dataclass
@@ -52,6 +49,8 @@ class TaskContext:
     folder: Path | None = None  # for what a killed cell goes on from; None: it starts again
     checkpoints: Path | None = None  # the folder for parameters to keep
     baseline: Baseline | None = None  # whose steps are timed in turn with those of the cell
+    kernel: Kernel | None = None  # that the run has chosen for the cell
+    programs: Programs | None = None  # None: each process compiles
 
     @cached_property
     def model(self) -> Model:

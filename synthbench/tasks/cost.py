@@ -59,6 +59,7 @@ from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.cost_counts import count, kernels_not_checked, measure_memory, why_missing
 from synthbench.tasks.cost_metrics import COST_METRICS
 from synthbench.tasks.paired import PairedStep, build_paired
+from synthbench.tasks.programs import compile_or_load
 
 # Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
 # leave are too small for large ones, which then need new space.
@@ -140,9 +141,7 @@ def measure_step(
 
     context.stage("compiling")
     with recording_kernels() as compiling:
-        begin = time.perf_counter()
-        step.compile()
-        compile_seconds = time.perf_counter() - begin
+        compile_seconds = compile_step(context, step)
     if (plan := step.predict_memory()) is not None:
         context.require_memory(plan)
 
@@ -206,6 +205,14 @@ def measure_step(
         devices=cell.devices,
     )
     return notes
+
+
+def compile_step(context: TaskContext, step: Step) -> float | None:
+    """Compile the cell's step; the seconds of that, or None if its program was loaded instead."""
+    programs = context.programs
+    if programs is None:
+        return compile_or_load(step, None)
+    return compile_or_load(step, programs.file(context.cell, context.kernel), programs.load_own)
 
 
 def require_parallel(cell: Cell) -> None:
@@ -327,7 +334,7 @@ def repeat_first_steps(context: TaskContext, step: Step, draw_seconds: float) ->
     """
     timing = context.measured.timing
     assert timing is not None
-    spent = timing.build_seconds + timing.compile_seconds + sum(timing.samples)
+    spent = timing.build_seconds + (timing.compile_seconds or 0.0) + sum(timing.samples)
     # Each start value is drawn again, and copied.
     steps = affordable_steps(
         statistics.median(timing.samples), 2 * draw_seconds, spent, len(step.first_losses)

@@ -7,7 +7,6 @@ two at the same time would share the cores).
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
 from synthbench.backends.base import Backend, Step
@@ -15,7 +14,7 @@ from synthbench.backends.kernel_choice import taken_kernel, using_kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
-from synthbench.measure.between import SHORT_SECONDS, Beside, Times
+from synthbench.measure.between import BLOCK_SECONDS, SHORT_SECONDS, Beside, Times
 from synthbench.measure.inputs import empty_batch, random_batch, setting_of
 from synthbench.measure.memory_limit import raise_memory_limit
 from synthbench.measure.memory_prediction import predict
@@ -24,9 +23,9 @@ from synthbench.models.start_values import start_values
 from synthbench.record import PairedBaseline
 from synthbench.suites.cell import model_of
 from synthbench.tasks.base import Baseline, TaskContext
+from synthbench.tasks.programs import Programs, compile_or_load
 
 FEWEST_STEPS = 2  # of the baseline, that have to fit into `max_seconds`
-WARM_UP_STEPS = 2
 
 
 class NotPairedError(SynthbenchError):
@@ -79,13 +78,15 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
     _require_room(context, predicted)
     raise_memory_limit(predicted)
     with using_kernel(baseline.kernel), recording_kernels() as kernels:
-        step = build_step(context.backend, baseline)
+        step = build_step(context.backend, baseline, context.programs)
         if (plan := step.predict_memory()) is not None:
             _require_room(context, plan.peak_bytes)
             raise_memory_limit(max(plan.peak_bytes - predicted, 0))
         step.wait(step())
         choice = taken_kernel()
-        seconds = min(timed(step, step.wait) for _ in range(WARM_UP_STEPS))
+        seconds = timed(step, step.wait)
+        if seconds < BLOCK_SECONDS:  # a turn has several, whose number depends on it
+            seconds = min(seconds, timed(step, step.wait))
     if FEWEST_STEPS * seconds > context.measure.max_seconds:
         raise NotPairedError(
             f"a step takes {seconds:.3g} s, and {FEWEST_STEPS} of them more than max_seconds "
@@ -94,7 +95,7 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
     return PairedStep(baseline, step, list(kernels), choice, seconds)
 
 
-def build_step(backend: Backend, baseline: Baseline) -> Step:
+def build_step(backend: Backend, baseline: Baseline, programs: Programs | None) -> Step:
     """The compiled step of the baseline, with the kernel that was chosen for it."""
     cell = baseline.cell
     model = model_of(cell)
@@ -102,17 +103,9 @@ def build_step(backend: Backend, baseline: Baseline) -> Step:
     start = start_values(model.parameters(), cell.seed)
     with using_kernel(baseline.kernel):
         step = backend.build(model, start, setting_of(cell), cell.mode, batch)
-        if baseline.kept is None:
-            step.compile()
-        else:
-            step.compile_or_load(baseline.kept / _name(baseline))
+        file = None if programs is None else programs.file(cell, baseline.kernel)
+        compile_or_load(step, file)
     return step
-
-
-def _name(baseline: Baseline) -> str:
-    """Of the file for its program: the same for the same cell and kernel."""
-    kernel = "" if baseline.kernel is None else baseline.kernel.name
-    return hashlib.sha256(f"{baseline.cell.id} {kernel}".encode()).hexdigest()[:16]
 
 
 def _require_room(context: TaskContext, needed: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +28,7 @@ from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
 from synthbench.backends.jax.precision import compiler_options, full_precision
 from synthbench.backends.kernel_choice import take, taken_kernel, tracing
-from synthbench.backends.kernel_record import record_kernel, recording_kernels
+from synthbench.backends.kernel_record import record_kernel
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.base import Array
 from synthbench.models.outputs import Expected, require_finite, require_output
@@ -70,7 +70,7 @@ class JaxStep:
         self.parameter_count = sum(p.size for p in self.parameters)
         self.constant_count = sum(c.size for c in self.constants)
         self.parameter_bytes = total_bytes([self.parameters, self.constants])
-        self.optimizer_state = adam().init(self.parameters) if self.train else ()
+        self.optimizer_state = initial_state(self.parameters) if self.train else ()
         self.batch_bytes = total_bytes([inputs, targets if self.train else (), padding_mask])
         self.state_bytes = 0
 
@@ -115,25 +115,24 @@ class JaxStep:
         with full_precision(self.setting.dtype), device, tracing(self.train):
             self.executable = self.program.lower(*self._arguments).compile()
 
-    def compile_or_load(self, kept: Path) -> None:
-        """Load the program and the kernels in it, or compile and keep them.
-
-        Only for files that this function has written: a file like these can contain any code.
-        """
-        if kept.exists():
-            serialized, kernels, taken = pickle.loads(kept.read_bytes())
-            self.executable = deserialize_and_load(*serialized)
-            for kernel in kernels:
-                record_kernel(kernel)
-            take(taken)
-            return
-        with recording_kernels() as recorded:
-            self.compile()
-        with suppress(ValueError, NotImplementedError, RuntimeError):  # Python functions in it
-            content = pickle.dumps((serialize(self.executable), list(recorded), taken_kernel()))
-            part = kept.with_name(f"{kept.name}.part")
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep the program, unless there are Python functions in it."""
+        with suppress(ValueError, NotImplementedError, RuntimeError):
+            content = pickle.dumps((serialize(self.executable), list(kernels), taken_kernel()))
+            part = file.with_name(f"{file.name}.part")
             part.write_bytes(content)
-            part.replace(kept)
+            part.replace(file)
+
+    def load(self, file: Path) -> bool:
+        """Load what `keep` kept, if it has."""
+        if not file.exists():
+            return False
+        serialized, kernels, taken = pickle.loads(file.read_bytes())
+        self.executable = deserialize_and_load(*serialized)
+        for kernel in kernels:
+            record_kernel(kernel)
+        take(taken)
+        return True
 
     def __call__(self) -> Any:
         """Outputs of a forward step; the loss and the new state of a train step."""
@@ -180,7 +179,7 @@ class JaxStep:
                 jax.device_put(start(name_of(path)).astype(dtype), device)
                 for path, _ in nnx.to_flat_state(trained)
             ]
-            self.optimizer_state = adam().init(self.parameters) if self.train else ()
+            self.optimizer_state = initial_state(self.parameters) if self.train else ()
 
     def _result(self, produced: Any) -> jax.Array:
         """The loss of a train step, the outputs of a forward step."""
@@ -283,6 +282,12 @@ def is_finite(values: jax.Array) -> bool:
 def adam() -> Any:
     """The optimizer of a train step."""
     return optax.adam(ADAM.learning_rate, b1=ADAM.b1, b2=ADAM.b2, eps=ADAM.epsilon)
+
+
+def initial_state(parameters: Sequence[jax.Array]) -> Any:
+    """Adam's state before the first step: zeros, for which optax compiles a program per shape."""
+    shapes = jax.eval_shape(adam().init, parameters)
+    return jax.tree.map(lambda shape: jax.device_put(np.zeros(shape.shape, shape.dtype)), shapes)
 
 
 def program(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -116,9 +116,12 @@ class TorchStep:
                 self.function = self.compiled_function()
                 self.wait(self.step())
 
-    def compile_or_load(self, kept: Path) -> None:
-        """Compile: what torch.compile makes cannot be kept."""
-        self.compile()
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep nothing: what torch.compile makes cannot be kept."""
+
+    def load(self, file: Path) -> bool:
+        """There is never a kept program."""
+        return False
 
     def compiled_function(self) -> Callable[..., Tensor]:
         """The module, to be compiled by its first call."""
