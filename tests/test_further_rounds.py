@@ -136,6 +136,19 @@ def test_cells_with_warnings_are_measured_again(
     assert bool(found[-1].measurements.warnings) == (attempts > 2)
 
 
+def test_disturbed_cells_are_measured_again_before_rounds_are_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R in round 0 stays disturbed; the limit of one retry is for the whole run."""
+    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    executor = MadeUp(lambda cell, number, attempt: (cell.variant, number) == ("R", 0))
+    run(tmp_path, executor, retries=1)
+    retry = Counter({"R": 2})
+    assert executor.asked[1] == retry
+    assert all("FR" in later for later in executor.asked[2:])
+    assert executor.asked.count(retry) == 1
+
+
 @pytest.mark.parametrize(
     ("far", "measured_again"),
     [

@@ -78,9 +78,11 @@ def measure_pending(executor: Executor, work: Work, progress: Progress) -> None:
 
 
 def measure_disturbed_again(executor: Executor, work: Work, progress: Progress) -> None:
-    """Measure disturbed cells again when the machine is quiet, as often as the suite allows."""
-    for _ in range(work.plan.settings.measure.retries):
-        places = disturbed(progress.records)
+    """Measure disturbed cells again when the machine is quiet, each as often as suites allow."""
+    retries = work.plan.settings.measure.retries
+    while True:
+        places = {p for p in disturbed(progress.records) if progress.repeated[p] < retries}
+        progress.repeated.update(places)
         work.done -= places
         work.rounds = {
             number: frozenset(cell for cell, own in places if own == number)
@@ -104,6 +106,7 @@ class Progress:
         self._records = {(record.id, record.round): record for record in records}  # that count
         self.done, self.total = len(records), len(records) + skips
         self.spent: list[float] = []  # seconds per measured record
+        self.repeated = Counter[tuple[str, int]]()  # how often disturbed cells were measured again
         self.started = self.begun = time.monotonic()
         self.expect(work)
         self.observer.started(self.work.plan, self.done, self.total)

@@ -123,8 +123,10 @@ def _measure(
     if executor.detached:
         summary.detached = True
         return
-    _add_rounds(executor, work, progress)
     if not executor.stores_records:  # else its jobs have done that, each on its own machine
+        measure_disturbed_again(executor, work, progress)  # before verdicts ask for more rounds
+    _add_rounds(executor, work, progress)
+    if not executor.stores_records:
         measure_disturbed_again(executor, work, progress)
     if note := note_on_machines(work.shards, progress.records):
         work.observer.note(note)

@@ -265,8 +265,8 @@ class Measure(Section):
     )
     retries: NonNegativeInt = Field(
         default=0,
-        description="Times that a disturbed cell is measured again, after all rounds and when the "
-        "machine is quiet, at most.",
+        description="Times that a disturbed cell is measured again, when the machine is quiet, "
+        "at most: after the rounds of the whole plan, and after those that were added.",
         examples=[3],
     )
     aa: bool | None = Field(
