@@ -116,7 +116,7 @@ class JaxStep:
             self.executable = self.program.lower(*self._arguments).compile()
 
     def keep(self, file: Path, kernels: Sequence[str]) -> None:
-        """Keep the program, unless that fails: one with Python functions in it can raise anything."""
+        """Keep the program, unless that fails: Python functions in it can raise anything."""
         with suppress(Exception):
             content = pickle.dumps((serialize(self.executable), list(kernels), taken_kernel()))
             part = file.with_name(f"{file.name}.part")
