@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +56,22 @@ def free_before() -> None:
     again = [b"\1" * (250_000 + n) for n in range(200)]
     assert abs(mark.rise() - 50 * 10**6) <= TOLERANCE
     del again
+
+
+@linux
+def test_what_a_collection_would_free_in_the_step_makes_no_room_there() -> None:
+    fresh("collect_in_the_step()")
+
+
+def collect_in_the_step() -> None:
+    cycle: list[object] = [np.ones(100 * 10**6, dtype=np.uint8)]
+    cycle.append(cycle)
+    del cycle
+    mark = mark_resident()
+    gc.collect()  # as a step may, and as JAX does for what it has copied to the device
+    block = np.ones(60 * 10**6, dtype=np.uint8)
+    assert abs(mark.rise() - 60 * 10**6) <= TOLERANCE
+    del block
 
 
 @linux

@@ -9,6 +9,7 @@ the growth of that part is subtracted.
 from __future__ import annotations
 
 import ctypes
+import gc
 import resource
 import sys
 import time
@@ -62,7 +63,12 @@ class ResidentMark:
 
 
 def mark_resident() -> ResidentMark:
-    """Return freed memory to the system, reset the peak, and read the resident set."""
+    """Return freed memory to the system, reset the peak, and read the resident set.
+
+    The collection also ends what JAX keeps until it is called again: the arrays that it has copied
+    to the device. Freed in the step, they would make room for what the step allocates.
+    """
+    gc.collect()
     _settle()
     try:
         CLEAR_REFS.write_text(RESET_PEAK)
