@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,15 +14,20 @@ from benchmarks.verdicts import (
     TABLES,
     VARIANTS,
     Recorded,
+    by_table,
     described,
     recorded_noise,
     sequential,
     unequal,
 )
 from synthbench.report.data.grid import Grid
+from synthbench.report.data.prepared import prepare
+from synthbench.store import read_run
+from synthbench.suites.suite import load_suite
 from tests.test_paired_ratio import timed
 from tests.test_tables import cell, record
 
+REFERENCE = Path(__file__).resolve().parents[1] / "results" / "seq_scaling" / "cpu-reference"
 CALM = Recorded([np.array([-1e-4, 0.0, 1e-4])], is_paired=False)
 PAIRED = CALM._replace(is_paired=True)
 
@@ -89,6 +95,32 @@ def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:
     )  # fmt: skip
     assert of_ratios == pytest.approx(0.02**2 / LEAST, rel=0.25)
     assert of_times == pytest.approx(2 * 0.02**2 / LEAST, rel=0.4)
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_a_quiet_machine_gives_seq_scaling_the_verdicts_that_it_asks_for(framework: str) -> None:
+    """On the noise of the reference run, with the suite's own rounds and resolution."""
+    settings = load_suite("seq_scaling").settings("cpu")
+    rounds = settings.measure.most_rounds
+    noise = recorded_noise(prepare(read_run(REFERENCE)).cost_grid, framework)
+    rng, runs = np.random.default_rng(0), 20
+    found: dict[float, Counter[str]] = {}
+    wrong = 0
+    for slowdown in (1.0, 1.05, 1.10):
+        found[slowdown] = Counter()
+        for _ in range(runs):
+            judged, _ = sequential(noise, slowdown, rounds, rng, settings.resolution)
+            found[slowdown].update(one.verdict for one in judged)
+            if slowdown == 1.0:
+                wrong += sum(
+                    any(one.verdict in ("faster", "slower") for one in table)
+                    for table in by_table(judged)
+                )
+    every = runs * TABLES * VARIANTS
+    assert wrong <= 0.05 * runs * TABLES
+    assert found[1.10]["slower"] >= 0.95 * every
+    assert found[1.05]["slower"] >= 0.80 * every
+    assert found[1.0]["undecided"] <= 0.05 * every
 
 
 @pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
