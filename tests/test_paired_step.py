@@ -119,6 +119,25 @@ def test_a_cell_loads_its_own_program_only_where_that_is_allowed(
         )  # fmt: skip
 
 
+def test_a_record_that_replaces_another_has_its_own_compile_time() -> None:
+    measure = MEASURE.model_copy(update={"parity": False, "threads": 1})
+    runner = CellRunner(measure, "cpu", [], Silent())
+    runner.start(["jax"])
+    try:
+        found = [
+            runner.measure_cell(cell("V", "jax", "forward", 8), number, "here")
+            for number in (0, 1, 0, 1)  # round 0 again, and then round 1
+        ]
+    finally:
+        runner.stop()
+    compiled = []
+    for one in found:
+        assert one is not None
+        assert one.measurements.timing is not None, one.reason
+        compiled.append(one.measurements.timing.compile_seconds is not None)
+    assert compiled == [True, False, True, False]
+
+
 def test_recordings_within_each_other_end_each_by_itself() -> None:
     with recording_kernels() as outer:
         with recording_kernels():

@@ -70,7 +70,7 @@ class CellRunner:
         self.own_lengths = OwnLengthChecks(observer)
         self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
         self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
-        self.compiled: set[str] = set()  # ids of cells whose compile time is known
+        self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
@@ -156,6 +156,8 @@ class CellRunner:
         with self._lock_for(cell).held():
             self.observer.cell_started(cell, round_number)
             started = now()
+            if self.compiled.get(cell.id) == round_number:
+                del self.compiled[cell.id]  # this record will replace the one that has it
             reply = self.reply_for(cell)
         if cell.framework not in self.hosts:
             return None
@@ -178,7 +180,7 @@ class CellRunner:
             return record
         own, timing = record.measurements, record.measurements.timing
         if timing is not None and timing.compile_seconds is not None:
-            self.compiled.add(record.id)
+            self.compiled.setdefault(record.id, record.round)
         used: list[tuple[str, Measurements | PairedBaseline]]
         used = [(record.cell.changed(replica=0).id, own)]
         if timing is not None and timing.baseline is not None:
