@@ -74,8 +74,8 @@ UNAVOIDABLE = {
     "step.py: only in torch: Step.cached_bytes, Step.compiled_function, Step.step, Step.run, "
     "Step.whole_batch, compiled": "only torch keeps weights between calls, torch.compile wraps a "
     "module, and each process does its own part of a step",
-    "step.py: only in jax: is_on_cpu, program": "XLA compiles a function of arrays, which may "
-    "be on any device",
+    "step.py: only in jax: is_on_cpu, initial_state, program": "XLA compiles a function of "
+    "arrays, which may be on any device, and optax one per shape for zeros",
     "model.py: only in jax: output_check": "torch checks outputs by hooks, JAX while it traces",
     "precision.py: only in jax: compiler_options": "XLA compiles quickly for a check",
     "step.py: parameters of adam": "an optimizer owns its parameters in torch, not in optax",

@@ -82,6 +82,8 @@ def measure_disturbed_again(executor: Executor, work: Work, progress: Progress) 
     retries = work.plan.settings.measure.retries
     while True:
         places = {p for p in disturbed(progress.records) if progress.repeated[p] < retries}
+        if not places:  # without places of its own, all of the work would be asked for
+            return
         progress.repeated.update(places)
         work.done -= places
         work.rounds = {
