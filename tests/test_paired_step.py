@@ -119,6 +119,15 @@ def test_a_cell_loads_its_own_program_only_where_that_is_allowed(
         )  # fmt: skip
 
 
+def test_a_kept_program_that_cannot_be_used_is_compiled_instead(tmp_path: Path) -> None:
+    programs = Programs(tmp_path, load_own=True)
+    own = cell("R", "jax", "train", 16)
+    programs.file(own, None).write_bytes(b"of a full disk")
+    found, _ = measured("jax", None, programs=programs)
+    assert found.timing is not None
+    assert found.timing.compile_seconds is not None
+
+
 def test_a_record_that_replaces_another_has_its_own_compile_time() -> None:
     measure = MEASURE.model_copy(update={"parity": False, "threads": 1})
     runner = CellRunner(measure, "cpu", [], Silent())

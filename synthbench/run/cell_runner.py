@@ -229,7 +229,7 @@ class CellRunner:
             "programs": None,
             "baseline": None,
         }
-        if self.kept is not None and is_host(cell.device):
+        if self.kept is not None and is_host(cell.device) and cell.devices == 1:
             content["programs"] = [self.kept.name, cell.id in self.compiled]
         if baseline is not None:
             kernel = kernel_for(baseline, self.choices)

@@ -124,11 +124,14 @@ class JaxStep:
             part.replace(file)
 
     def load(self, file: Path) -> bool:
-        """Load what `keep` kept, if it has."""
+        """Load what `keep` kept, if it has and this process can use it."""
         if not file.exists():
             return False
-        serialized, kernels, taken = pickle.loads(file.read_bytes())
-        self.executable = deserialize_and_load(*serialized)
+        try:
+            serialized, kernels, taken = pickle.loads(file.read_bytes())
+            self.executable = deserialize_and_load(*serialized)
+        except Exception:  # whatever it is, the step can still be compiled
+            return False
         for kernel in kernels:
             record_kernel(kernel)
         take(taken)
