@@ -19,10 +19,11 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 from synthbench.record import Measurements
-from synthbench.run import cell_runner
+from synthbench.run.checks import Checks
 from synthbench.run.extensions import load_plugin
-from synthbench.run.job import Reply
+from synthbench.run.job import Limits, Reply
 from synthbench.run.outcome import classify_exception
+from synthbench.run.progress import Silent
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
 from synthbench.suites.settings import Measure
@@ -98,13 +99,13 @@ def test_a_compiled_model_is_checked_before_it_is_compiled(
 
 
 def test_a_wrong_output_found_by_the_parity_check_has_the_same_outcome_and_reason() -> None:
-    reply = cell_runner._failed(
-        None, Reply("quarantined", "wrong in torch gives an output of None")
-    )
-    assert (reply.outcome, reply.reason) == (
-        "quarantined",
-        "wrong in torch gives an output of None",
-    )
+    reply = Reply("quarantined", "wrong in torch gives an output of None", facts={
+        "other_framework_loaded": False
+    })  # fmt: skip
+    checks = Checks(Silent(), lambda framework, job: reply)
+    cell = Cell.from_flat(variant="wrong(kind=none)", framework="torch", mode="forward", seq_len=6,
+        batch=2, compile="eager", d_model=8, heads=2, max_len=6)  # fmt: skip
+    assert checks.check(cell, None, Limits(60.0)) == reply
 
 
 def test_an_output_on_another_device_is_quarantined() -> None:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
+from unittest.mock import MagicMock, Mock
 
 import numpy as np
 import pytest
@@ -32,6 +33,7 @@ from synthbench.backends.kernel_record import force_long_kernels
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure import parity
+from synthbench.measure.core_distance import FAR
 from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.measure.kernel_choice import (
     Offer,
@@ -495,12 +497,47 @@ def test_a_disturbed_race_is_run_once_more(
 
     begun: list[str] = []
     monkeypatch.setattr("synthbench.measure.kernel_choice.InterferenceMonitor", Monitor)
+    monkeypatch.setattr("synthbench.measure.kernel_choice.bring_cores_together", lambda: 1.0)
+    monkeypatch.setattr("synthbench.measure.kernel_choice.core_distance", lambda: 1.0)
     made = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None, seconds=0.0).choice
     assert made is not None
     assert begun == ["cpu"] * races
     assert made.warnings == ["another process"] * (disturbed == 2)
     taken = taken_from(cell(seq_len=7), made)
     assert (taken.warnings, taken.compared) == (made.warnings, made.compared)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "races"),
+    [
+        ([1.0], [1.0], 1),
+        ([1.0, 1.0], [2.5, 1.0], 2),  # they moved apart during the first race
+        ([2.5, 2.5], [1.0, 1.0], 2),  # they could not be brought together
+        ([None], [1.0], 1),  # a single core
+    ],
+)
+def test_a_race_between_far_cores_is_run_once_more(
+    before: list[float | None],
+    after: list[float | None],
+    races: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calm = Mock(return_value=MagicMock(warnings=[]))
+    calm.return_value.__enter__.return_value.warnings = []
+    monkeypatch.setattr("synthbench.measure.kernel_choice.InterferenceMonitor", calm)
+    together, apart = iter(before), iter(after)
+    monkeypatch.setattr(
+        "synthbench.measure.kernel_choice.bring_cores_together", lambda: next(together)
+    )
+    monkeypatch.setattr("synthbench.measure.kernel_choice.core_distance", lambda: next(apart))
+    made = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None, seconds=0.0).choice
+    assert made is not None
+    assert calm.call_count == races
+    far = max(before[-1] or 0.0, after[-1] or 0.0) > FAR
+    assert len(made.warnings) == far
+    assert all(
+        "2.5 times as long to read as what it wrote itself" in said for said in made.warnings
+    )
 
 
 def test_a_resumed_run_is_held_to_the_kernels_of_its_earlier_records() -> None:

@@ -112,9 +112,9 @@ def test_a_race_ends_when_it_is_decided_or_its_time_has_passed() -> None:
         times = {"a": cycle(spread), "b": cycle(reversed(spread))}
         return lambda name: next(times[name])
 
-    samples = race(["a", "b"], unclear(1.0, 1.1, 1.2, 1.3), 39.0, lambda: next(ticks))
+    samples = race(["a", "b"], unclear(1.0, 1.3, 1.6, 1.9), 39.0, lambda: next(ticks))
     assert {len(found) for found in samples.values()} == {10}
-    long = race(["a", "b"], unclear(1.0, 1.1, 1.2, 1.3), 1.0, never)
+    long = race(["a", "b"], unclear(1.0, 1.3, 1.6, 1.9), 1.0, never)
     assert {len(found) for found in long.values()} == {MOST_ROUNDS}
     calm = clockwork({"a": 1.0, "b": 1.0})
     late = race(["a", "b"], calm, 0.0, never)

@@ -19,8 +19,8 @@ DECIDED_AFTER = 5
 DECIDED_LATE_AFTER = 2
 MOST_ROUNDS = 28
 # A kernel must save this share of the time: less is not worth another program, and two races on one
-# machine would choose differently.
-LEAST_GAIN = 0.03
+# machine, which differ by some percent, would choose differently.
+LEAST_GAIN = 0.05
 COMPARED: Final = "faster halves"  # of the steps: what disturbs a step only adds time
 
 

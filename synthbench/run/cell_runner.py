@@ -14,15 +14,15 @@ from typing import Any
 from synthbench.devices import is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
-from synthbench.measure.parity import parity_key
 from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
+from synthbench.run.checks import Checks
+from synthbench.run.checks_together import check_together
 from synthbench.run.device_lock import DeviceLock
 from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folder_of
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
-from synthbench.run.own_length import OwnLengthChecks
 from synthbench.run.progress import Observer
 from synthbench.run_info import Ceiling, KernelChoice, Machine
 from synthbench.suites.cell import Cell
@@ -66,14 +66,17 @@ class CellRunner:
         self.choices: list[KernelChoice] = []
         # content of a cell -> what it used first, by itself or beside another one
         self.used_kernels: dict[str, Measurements | PairedBaseline] = {}
-        self.parities: dict[str, Parity | Reply] = {}
-        self.own_lengths = OwnLengthChecks(observer)
+        self.checks = Checks(observer, self.ask)
         self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
         self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
+
+    def report_to(self, observer: Observer) -> None:
+        """Notify another observer from now on."""
+        self.observer = self.lock.observer = self.checks.observer = observer
 
     def start(self, frameworks: Iterable[str]) -> None:
         """Start a host for each framework, and check that it sees the device.
@@ -140,6 +143,23 @@ class CellRunner:
         self.no_ceilings |= found.failed
         return bool(found.ceilings)
 
+    def check_together(self, cells: Iterable[Cell]) -> bool:
+        """Make the checks of several frameworks at the same time; whether there were any.
+
+        Not on accelerators, whose memory two frameworks may not share well.
+        """
+        if not self.measure.parity or not is_host(self.device):
+            return False
+        kernels = [
+            (cell, kernel_for(cell, self.choices)) for cell in cells if cell.id not in self.settled
+        ]
+        unknown = [each for each in kernels if not self.checks.is_known(*each)]
+        if len({cell.framework for cell, _ in unknown}) < 2:
+            return False
+        with self.lock.held():
+            check_together(self.checks, self.hosts, unknown, self.limits(), self.observer)
+        return True
+
     def settle(self, records: Iterable[Record]) -> None:
         """Remember outcomes that another round would only repeat."""
         for record in records:
@@ -205,18 +225,19 @@ class CellRunner:
             measured = {"measurements": earlier.measurements.model_dump(mode="json")}
             reason = f"as in round {earlier.round}: {earlier.reason}"
             return Reply(earlier.outcome, reason, measured, facts=earlier.host)
-        checked = self.parity_of(cell) if self.measure.parity else None
-        if isinstance(checked, Parity):
-            kernel = kernel_for(cell, self.choices)
-            checked = self.own_lengths.check(cell, kernel, checked, self.ask, self.limits())
-            if cell.framework not in self.hosts:  # its host died and could not be restarted
-                return Reply("crashed", self.missing[cell.framework])
+        checked: Parity | Reply | None = None
+        if self.measure.parity:
+            checked = self.checks.check(cell, kernel_for(cell, self.choices), self.limits())
         if isinstance(checked, Reply):
             return checked
+        if cell.framework not in self.hosts:  # its host died and could not be restarted
+            return Reply("crashed", self.missing[cell.framework])
         ceiling = ceiling_for(cell, self.ceilings)
         baseline = self.baselines.get(cell.id) if self.measure.paired else None
         if baseline is not None and self.measure.parity:
-            baseline = baseline if isinstance(self.parity_of(baseline), Parity) else None
+            kernel = kernel_for(baseline, self.choices)
+            parity = self.checks.parity_of(baseline, kernel, self.limits())
+            baseline = baseline if isinstance(parity, Parity) else None
             if cell.framework not in self.hosts:
                 return Reply("crashed", self.missing[cell.framework])
         content: dict[str, Any] = {
@@ -249,29 +270,6 @@ class CellRunner:
             known = Measurements(parity=checked)
             reply = replace(reply, result={"measurements": known.model_dump(mode="json")})
         return reply
-
-    def parity_of(self, cell: Cell) -> Parity | Reply:
-        """The parity check that this cell shares with others: passed, or the reply to store.
-
-        A check that timed out or was killed concerns this attempt only: the next cell repeats it.
-        """
-        kernel = kernel_for(cell, self.choices)
-        key = f"{parity_key(cell)}|{kernel}"
-        if key not in self.parities:
-            content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
-            job = Job("parity", content, self.limits())
-            reply = self.ask(cell.framework, job)
-            if reply.outcome != "unsupported" and not reply.finished:
-                reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
-                self.observer.parity_checked(cell, None, reason)
-                return replace(reply, outcome="unchecked", reason=reason, result=None)
-            found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
-            answer = found if found is not None and found.passed else _failed(found, reply)
-            self.parities[key] = answer
-            self.observer.parity_checked(
-                cell, found, answer.reason if isinstance(answer, Reply) else ""
-            )
-        return self.parities[key]
 
     def _show_progress(self, cell: Cell, folder: Path) -> None:
         """Pass on what a cell in progress says of itself."""
@@ -329,19 +327,3 @@ def _kernels(measured: Measurements | PairedBaseline) -> str:
     """What a cell used, in words."""
     chosen = measured.kernel_choice
     return ", ".join(measured.kernels if chosen is None else [*measured.kernels, chosen.name])
-
-
-def _failed(parity: Parity | None, reply: Reply) -> Reply:
-    """The reply of a cell whose parity check did not pass."""
-    if parity is None:
-        if reply.outcome in ("unsupported", "quarantined"):
-            return reply
-        reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
-        return replace(reply, outcome="quarantined", reason=reason, result=None)
-    gradient_tolerance = parity.gradient_tolerance or parity.tolerance
-    reason = (
-        f"parity failed against {parity.against}: forward error {parity.forward} (at most "
-        f"{parity.tolerance}), gradient error {parity.gradient} (at most {gradient_tolerance})"
-    )
-    measured = Measurements(parity=parity).model_dump(mode="json")
-    return Reply("quarantined", reason, {"measurements": measured}, facts=reply.facts)

@@ -23,9 +23,18 @@ NOT_IN_KEY = {"batch", "seed", "label", "replica", "devices"}
 class OwnLengthChecks:
     """The results that cells share; those of a run's first round serve all its rounds."""
 
-    def __init__(self, observer: Observer) -> None:
-        self.observer = observer
+    def __init__(self) -> None:
         self.known: dict[str, tuple[OwnLength, dict[str, Any]]] = {}
+
+    def is_known(self, cell: Cell, kernel: Kernel | None) -> bool:
+        """Whether the check of a cell was tried."""
+        return own_length_key(cell, kernel) in self.known
+
+    def take_passed(self, other: OwnLengthChecks) -> None:
+        """Take over what has passed elsewhere."""
+        for key, found in other.known.items():
+            if found[0].passed:
+                self.known.setdefault(key, found)
 
     def check(
         self,
@@ -34,6 +43,7 @@ class OwnLengthChecks:
         parity: Parity,
         ask: Callable[[str, Job], Reply],
         limits: Limits,
+        observer: Observer,
     ) -> Parity | Reply:
         """The parity of a cell with this check in it; the reply to store if it failed.
 
@@ -42,7 +52,7 @@ class OwnLengthChecks:
         A check that ends in any other way, such as out of memory, is not made: the cell itself
         will show what is wrong.
         """
-        key = f"{own_length_key(cell)}|{kernel}"
+        key = own_length_key(cell, kernel)
         new = key not in self.known
         if new:
             self.known[key] = self._ask(cell, kernel, parity, ask, limits)
@@ -53,7 +63,7 @@ class OwnLengthChecks:
             checked = checked.model_copy(update={"passed": False})
             reason = failure(checked)
         if new:
-            self.observer.parity_checked(cell, checked, reason)
+            observer.parity_checked(cell, checked, reason)
         if not reason:
             return checked
         measured = Measurements(parity=checked).model_dump(mode="json")
@@ -77,10 +87,10 @@ class OwnLengthChecks:
         return OwnLength.model_validate(reply.result), reply.facts
 
 
-def own_length_key(cell: Cell) -> str:
+def own_length_key(cell: Cell, kernel: Kernel | None) -> str:
     """Cells with the same key share one check; these differ in the fields of NOT_IN_KEY only."""
     content = cell.model_dump(mode="json", exclude=NOT_IN_KEY)
-    return json.dumps(content, sort_keys=True)
+    return f"{json.dumps(content, sort_keys=True)}|{kernel}"
 
 
 def failure(parity: Parity) -> str:

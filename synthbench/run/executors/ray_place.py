@@ -102,8 +102,7 @@ class RayPlace:
         """Let what lives longer than a shard speak through the queue of this one."""
         runner = self.executor.runner
         assert runner is not None
-        observer = cast(Observer, _Speaker(found))
-        runner.observer = runner.lock.observer = runner.own_lengths.observer = observer
+        runner.report_to(cast(Observer, _Speaker(found)))
 
 
 class _Speaker:

@@ -1,0 +1,92 @@
+"""The parity checks that the cells of a run share: each is made once, and serves every round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from synthbench.kernel import Kernel
+from synthbench.measure.parity import parity_key
+from synthbench.record import Measurements, Parity
+from synthbench.run.job import Job, Limits, Reply
+from synthbench.run.own_length import OwnLengthChecks
+from synthbench.run.progress import Observer
+from synthbench.suites.cell import Cell
+
+Ask = Callable[[str, Job], Reply]  # runs a job in the host of a framework
+
+
+class Checks:
+    """What is known of the parity of cells; `ask` makes a check that is not known yet."""
+
+    def __init__(self, observer: Observer, ask: Ask) -> None:
+        self.ask = ask
+        self.parities: dict[str, Parity | Reply] = {}
+        self.own_lengths = OwnLengthChecks()
+        self.observer = observer
+
+    def check(self, cell: Cell, kernel: Kernel | None, limits: Limits) -> Parity | Reply:
+        """The parity of a cell with that at its own length: passed, or the reply to store.
+
+        `kernel`: the one that was chosen for the cell.
+        """
+        parity = self.parity_of(cell, kernel, limits)
+        if isinstance(parity, Reply):
+            return parity
+        return self.own_lengths.check(cell, kernel, parity, self.ask, limits, self.observer)
+
+    def is_known(self, cell: Cell, kernel: Kernel | None) -> bool:
+        """Whether nothing is left to be checked of a cell."""
+        parity = self.parities.get(parity_key_of(cell, kernel))
+        if parity is None:
+            return False
+        return isinstance(parity, Reply) or self.own_lengths.is_known(cell, kernel)
+
+    def parity_of(self, cell: Cell, kernel: Kernel | None, limits: Limits) -> Parity | Reply:
+        """The check on a small input: passed, or the reply to store.
+
+        A check that timed out or was killed concerns this attempt only: the next cell repeats it.
+        """
+        key = parity_key_of(cell, kernel)
+        if key not in self.parities:
+            content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
+            reply = self.ask(cell.framework, Job("parity", content, limits))
+            if reply.outcome != "unsupported" and not reply.finished:
+                reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+                self.observer.parity_checked(cell, None, reason)
+                return replace(reply, outcome="unchecked", reason=reason, result=None)
+            found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
+            answer = found if found is not None and found.passed else _failed(found, reply)
+            self.parities[key] = answer
+            self.observer.parity_checked(
+                cell, found, answer.reason if isinstance(answer, Reply) else ""
+            )
+        return self.parities[key]
+
+    def take_passed(self, other: Checks) -> None:
+        """Take over what has passed elsewhere."""
+        for key, found in other.parities.items():
+            if isinstance(found, Parity):
+                self.parities.setdefault(key, found)
+        self.own_lengths.take_passed(other.own_lengths)
+
+
+def parity_key_of(cell: Cell, kernel: Kernel | None) -> str:
+    """Cells with the same key share the check on a small input."""
+    return f"{parity_key(cell)}|{kernel}"
+
+
+def _failed(parity: Parity | None, reply: Reply) -> Reply:
+    """The reply of a cell whose parity check did not pass."""
+    if parity is None:
+        if reply.outcome in ("unsupported", "quarantined"):
+            return reply
+        reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+        return replace(reply, outcome="quarantined", reason=reason, result=None)
+    gradient_tolerance = parity.gradient_tolerance or parity.tolerance
+    reason = (
+        f"parity failed against {parity.against}: forward error {parity.forward} (at most "
+        f"{parity.tolerance}), gradient error {parity.gradient} (at most {gradient_tolerance})"
+    )
+    measured = Measurements(parity=parity).model_dump(mode="json")
+    return Reply("quarantined", reason, {"measurements": measured}, facts=reply.facts)
