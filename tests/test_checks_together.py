@@ -9,13 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, cast
 
+import psutil
 import pytest
 
 from synthbench.kernel import Kernel
 from synthbench.record import OwnLength, Parity
 from synthbench.run.checks import Checks
 from synthbench.run.checks_together import check_together
-from synthbench.run.host_client import Host, HostDiedError
+from synthbench.run.host_client import NO_FRAMEWORK, Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
@@ -66,6 +67,8 @@ class FakeHost:
 
     def interrupt(self) -> None:
         self.interrupted.set()
+
+    def stop(self) -> None: ...
 
 
 class Heard(Silent):
@@ -194,12 +197,22 @@ def test_who_stops_the_run_does_not_wait_for_the_checks() -> None:
     assert all(host.interrupted.is_set() for host in hosts)
 
 
+@pytest.mark.parametrize(("spins", "policy"), [(True, None), (False, "PASSIVE")])
+def test_only_hosts_that_check_wait_without_spinning(
+    spins: bool, policy: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    with Host(NO_FRAMEWORK, spins=spins) as host:
+        assert host.call("os:getenv", {"key": "OMP_WAIT_POLICY"}) == policy
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
 def test_a_run_checks_everything_before_it_times_anything(tmp_path: Path) -> None:
     heard = Heard()
     summary = run_plan(plan(rounds=2), tmp_path / "run", observer=heard)
     assert summary.outcomes == {"ok": 8}
     assert heard.events == ["parity"] * 6 + ["cell"] * 8
+    assert not psutil.Process().children(recursive=True)
     for record in read_records(tmp_path / "run"):
         parity = record.measurements.parity
         assert parity is not None

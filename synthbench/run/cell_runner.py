@@ -58,6 +58,7 @@ class CellRunner:
         self.run_dir = run_dir
         self.plugins, self.observer = list(plugins), observer
         self.hosts: dict[str, Host] = {}
+        self.checking: dict[str, Host] = {}  # hosts that only check, at the same time
         self.missing: dict[str, str] = {}
         self.devices: dict[str, Any] = {}
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
@@ -86,12 +87,7 @@ class CellRunner:
         self.lock.check()
         self.kept = TemporaryDirectory(prefix="synthbench-", ignore_cleanup_errors=True)
         for framework in frameworks:
-            self.hosts[framework] = Host(
-                framework,
-                plugins=self.plugins,
-                threads=self.measure.threads,
-                device=self.device,
-            )
+            self.hosts[framework] = self._new_host(framework)
             self.hosts[framework].launch()  # all import at the same time
         for name, host in list(self.hosts.items()):
             try:
@@ -101,9 +97,15 @@ class CellRunner:
             except SynthbenchError as error:
                 self.drop(name, str(error))
 
+    def _new_host(self, framework: str, spins: bool = True) -> Host:
+        return Host(
+            framework, plugins=self.plugins, threads=self.measure.threads, device=self.device,
+            spins=spins,
+        )  # fmt: skip
+
     def stop(self) -> None:
         """End every host."""
-        for host in self.hosts.values():
+        for host in (*self.hosts.values(), *self.checking.values()):
             host.stop()
         if self.kept is not None:
             self.kept.cleanup()
@@ -112,7 +114,7 @@ class CellRunner:
         """End the hosts from another thread; what the cell in progress gives is of no use."""
         for lock in list(self.locks.values()):
             lock.interrupt()
-        for host in list(self.hosts.values()):
+        for host in (*self.hosts.values(), *self.checking.values()):
             host.interrupt()
 
     def drop(self, framework: str, reason: str) -> None:
@@ -150,14 +152,17 @@ class CellRunner:
         """
         if not self.measure.parity or not is_host(self.device):
             return False
-        kernels = [
-            (cell, kernel_for(cell, self.choices)) for cell in cells if cell.id not in self.settled
+        kernels = {cell.id: (cell, kernel_for(cell, self.choices)) for cell in cells}
+        unknown = [
+            each
+            for each in kernels.values()
+            if each[0].id not in self.settled and not self.checks.is_known(*each)
         ]
-        unknown = [each for each in kernels if not self.checks.is_known(*each)]
-        if len({cell.framework for cell, _ in unknown}) < 2:
+        if len(frameworks := {cell.framework for cell, _ in unknown}) < 2:
             return False
+        self.checking = {name: self._new_host(name, spins=False) for name in frameworks}
         with self.lock.held():
-            check_together(self.checks, self.hosts, unknown, self.limits(), self.observer)
+            check_together(self.checks, self.checking, unknown, self.limits(), self.observer)
         return True
 
     def settle(self, records: Iterable[Record]) -> None:

@@ -41,8 +41,9 @@ def check_together(
 ) -> None:
     """Add to `checks` what passes of these cells, each with the kernel that was chosen for it.
 
-    Whatever else comes of a check may be due to the other framework, which takes memory and time:
-    it is made again, alone, when its cell is about to be measured.
+    `hosts`: for nothing else, and stopped afterwards; their threads must not spin, or each takes
+    the cores from the other. Whatever else comes of a check may be due to the other framework,
+    which takes memory and time: it is made again, alone, when its cell is about to be measured.
     """
     parts: dict[str, list[tuple[Cell, Kernel | None]]] = {}
     for cell, kernel in cells:
@@ -57,7 +58,7 @@ def check_together(
     found = {framework: Checks(heard[framework], ask) for framework in parts}
 
     def check_all(framework: str) -> None:
-        with suppress(HostDiedError, SynthbenchError):  # the next job starts the host again
+        with suppress(HostDiedError, SynthbenchError):  # the rest is checked alone
             for cell, kernel in parts[framework]:
                 found[framework].check(cell, kernel, limits)
                 done.append(cell)
@@ -69,13 +70,13 @@ def check_together(
             while tell:
                 observer.stage(f"checking parity before anything is timed: {len(done)} of {total}")
                 tell = bool(wait(running, TELL_SECONDS).not_done)
-            for each in running:
-                each.result()
-        except BaseException:  # asked to stop
-            for framework in parts:
+        finally:
+            for framework in parts:  # one that still works was asked to stop
                 hosts[framework].interrupt()
-            raise
+    for each in running:
+        each.result()
     for framework, own in found.items():
+        hosts[framework].stop()
         checks.take_passed(own)
         for cell, parity, _ in heard[framework].said:
             if parity is not None and _has_passed(parity):
