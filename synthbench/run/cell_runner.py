@@ -17,7 +17,6 @@ from synthbench.measure.environment import read_environment
 from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.checks import Checks
-from synthbench.run.checks_together import check_together
 from synthbench.run.device_lock import DeviceLock
 from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folder_of
 from synthbench.run.host_client import Host, HostDiedError
@@ -58,7 +57,6 @@ class CellRunner:
         self.run_dir = run_dir
         self.plugins, self.observer = list(plugins), observer
         self.hosts: dict[str, Host] = {}
-        self.checking: dict[str, Host] = {}  # hosts that only check, at the same time
         self.missing: dict[str, str] = {}
         self.devices: dict[str, Any] = {}
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
@@ -87,7 +85,12 @@ class CellRunner:
         self.lock.check()
         self.kept = TemporaryDirectory(prefix="synthbench-", ignore_cleanup_errors=True)
         for framework in frameworks:
-            self.hosts[framework] = self._new_host(framework)
+            self.hosts[framework] = Host(
+                framework,
+                plugins=self.plugins,
+                threads=self.measure.threads,
+                device=self.device,
+            )
             self.hosts[framework].launch()  # all import at the same time
         for name, host in list(self.hosts.items()):
             try:
@@ -97,15 +100,9 @@ class CellRunner:
             except SynthbenchError as error:
                 self.drop(name, str(error))
 
-    def _new_host(self, framework: str, spins: bool = True) -> Host:
-        return Host(
-            framework, plugins=self.plugins, threads=self.measure.threads, device=self.device,
-            spins=spins,
-        )  # fmt: skip
-
     def stop(self) -> None:
         """End every host."""
-        for host in (*self.hosts.values(), *self.checking.values()):
+        for host in self.hosts.values():
             host.stop()
         if self.kept is not None:
             self.kept.cleanup()
@@ -114,7 +111,7 @@ class CellRunner:
         """End the hosts from another thread; what the cell in progress gives is of no use."""
         for lock in list(self.locks.values()):
             lock.interrupt()
-        for host in (*self.hosts.values(), *self.checking.values()):
+        for host in list(self.hosts.values()):
             host.interrupt()
 
     def drop(self, framework: str, reason: str) -> None:
@@ -144,26 +141,6 @@ class CellRunner:
         self.ceilings += found.ceilings
         self.no_ceilings |= found.failed
         return bool(found.ceilings)
-
-    def check_together(self, cells: Iterable[Cell]) -> bool:
-        """Make the checks of several frameworks at the same time; whether there were any.
-
-        Not on accelerators, whose memory two frameworks may not share well.
-        """
-        if not self.measure.parity or not is_host(self.device):
-            return False
-        kernels = {cell.id: (cell, kernel_for(cell, self.choices)) for cell in cells}
-        unknown = [
-            each
-            for each in kernels.values()
-            if each[0].id not in self.settled and not self.checks.is_known(*each)
-        ]
-        if len(frameworks := {cell.framework for cell, _ in unknown}) < 2:
-            return False
-        self.checking = {name: self._new_host(name, spins=False) for name in frameworks}
-        with self.lock.held():
-            check_together(self.checks, self.checking, unknown, self.limits(), self.observer)
-        return True
 
     def settle(self, records: Iterable[Record]) -> None:
         """Remember outcomes that another round would only repeat."""

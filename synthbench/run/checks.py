@@ -35,19 +35,12 @@ class Checks:
             return parity
         return self.own_lengths.check(cell, kernel, parity, self.ask, limits, self.observer)
 
-    def is_known(self, cell: Cell, kernel: Kernel | None) -> bool:
-        """Whether nothing is left to be checked of a cell."""
-        parity = self.parities.get(parity_key_of(cell, kernel))
-        if parity is None:
-            return False
-        return isinstance(parity, Reply) or self.own_lengths.is_known(cell, kernel)
-
     def parity_of(self, cell: Cell, kernel: Kernel | None, limits: Limits) -> Parity | Reply:
         """The check on a small input: passed, or the reply to store.
 
         A check that timed out or was killed concerns this attempt only: the next cell repeats it.
         """
-        key = parity_key_of(cell, kernel)
+        key = f"{parity_key(cell)}|{kernel}"
         if key not in self.parities:
             content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
             reply = self.ask(cell.framework, Job("parity", content, limits))
@@ -62,18 +55,6 @@ class Checks:
                 cell, found, answer.reason if isinstance(answer, Reply) else ""
             )
         return self.parities[key]
-
-    def take_passed(self, other: Checks) -> None:
-        """Take over what has passed elsewhere."""
-        for key, found in other.parities.items():
-            if isinstance(found, Parity):
-                self.parities.setdefault(key, found)
-        self.own_lengths.take_passed(other.own_lengths)
-
-
-def parity_key_of(cell: Cell, kernel: Kernel | None) -> str:
-    """Cells with the same key share the check on a small input."""
-    return f"{parity_key(cell)}|{kernel}"
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:

@@ -41,8 +41,7 @@ class HostDiedError(Exception):
 class Host:
     """A process with one framework, or with none; a context manager that starts and stops it.
 
-    `device`: where all its jobs run; None: on any. `spins`: whether idle threads of OpenMP keep
-    their cores busy, as where cells are timed; without it, two hosts can work at the same time.
+    `device`: where all its jobs run; None: on any.
     """
 
     def __init__(
@@ -52,7 +51,6 @@ class Host:
         plugins: Sequence[str] = (),
         threads: int | None = None,
         device: str | None = None,
-        spins: bool = True,
     ) -> None:
         if framework not in (*BACKENDS, NO_FRAMEWORK):
             raise UnknownNameError("framework", framework, BACKENDS)
@@ -60,7 +58,6 @@ class Host:
         self.plugins = list(plugins)
         self.threads = threads
         self.device = device
-        self.spins = spins
         self.version = ""
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: Any = None
@@ -231,8 +228,6 @@ class Host:
         variables.setdefault("CUDA_DEVICE_ORDER", BUS_ORDER)
         if is_host(self.device):
             variables.setdefault("JAX_PLATFORMS", HOST)  # no context on an accelerator
-        if not self.spins:
-            variables["OMP_WAIT_POLICY"] = "PASSIVE"
         return variables
 
 

@@ -26,16 +26,6 @@ class OwnLengthChecks:
     def __init__(self) -> None:
         self.known: dict[str, tuple[OwnLength, dict[str, Any]]] = {}
 
-    def is_known(self, cell: Cell, kernel: Kernel | None) -> bool:
-        """Whether the check of a cell was tried."""
-        return own_length_key(cell, kernel) in self.known
-
-    def take_passed(self, other: OwnLengthChecks) -> None:
-        """Take over what has passed elsewhere."""
-        for key, found in other.known.items():
-            if found[0].passed:
-                self.known.setdefault(key, found)
-
     def check(
         self,
         cell: Cell,

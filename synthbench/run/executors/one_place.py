@@ -52,9 +52,9 @@ class OnePlace(Executor):
         runner.remember_kernels(work.earlier)
         if measure.kernel_seconds and cells:
             self._choose_kernels(work, cells, cache_file(environment))
-        runner.settle(work.settled)
-        if runner.check_together(cells) or runner.choices:
+        if runner.choices:
             yield runner.machine(own, environment)
+        runner.settle(work.settled)
         every = [cell for shard in work.shards for cell in shard.cells]
         runner.baselines = baselines_of(every, work.plan.settings.baseline)
         for number, cell in pending:
