@@ -188,7 +188,7 @@ def choice_of(
         with InterferenceMonitor(cell.device) as monitor:
             samples = race(list(steps), _timer(steps), seconds, time.perf_counter)
         took = time.perf_counter() - begin
-        far = far_cores(before, core_distance() if before else None)
+        far = far_cores(before, None if before is None else core_distance())
         if not far and (not monitor.warnings or took > REPEATED_UP_TO):
             break
     return KernelChoice(
@@ -205,7 +205,7 @@ def choice_of(
 
 
 def far_cores(*distances: float | None) -> list[str]:
-    """A warning where the cores were far apart before or after a race, in units of FAR's."""
+    """A warning where the `core_distance` before or after a race was above FAR; None: not known."""
     known = [distance for distance in distances if distance is not None]
     if not known or max(known) <= FAR:
         return []
