@@ -5,8 +5,9 @@
 Each is a run, or a file of choices as `synthbench tune` keeps it in the user's cache. A margin is
 the time of the kernel that the other search chose over that of its own choice, with the 95%
 interval; it is beyond noise where the whole interval is above 1 + LEAST_GAIN, the gain that a
-choice needs. Prints every shape with two choices, how many shapes have one choice, and of the rest
-how many margins are beyond noise in one search and in both, which then contradict each other.
+choice needs. Prints every shape for which the searches chose differently, how many have the same
+choice, and how many of the others have a margin beyond noise in one search, or in both, which then
+contradict each other.
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ class Found(NamedTuple):
 
 
 def main(
-    first: Annotated[Path, typer.Argument(help="A run, or a file of choices.")],
-    second: Annotated[Path, typer.Argument(help="Another one.")],
+    first: Annotated[Path, typer.Argument(exists=True, help="A run, or a file of choices.")],
+    second: Annotated[Path, typer.Argument(exists=True, help="Another one.")],
 ) -> None:
     """Print for which shapes the choices differ, and by how much."""
     found = compare(choices_of(first), choices_of(second))
@@ -62,10 +63,16 @@ def main(
 
 
 def choices_of(path: Path) -> list[KernelChoice]:
-    """The choices of a run's folder or of a file of the cache."""
+    """The choices of a run's folder or of a file of the cache; BadParameter where it has none."""
     if path.is_dir():
-        return [choice for machine in read_info(path).machines for choice in machine.choices]
-    return read_choices(path)
+        found = [choice for machine in read_info(path).machines for choice in machine.choices]
+    else:
+        found = read_choices(path)
+    if not found:
+        raise typer.BadParameter(
+            f"{path} has no choices of kernels; name a run, or a file that `synthbench tune` wrote"
+        )
+    return found
 
 
 def compare(first: list[KernelChoice], second: list[KernelChoice]) -> Found:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from typer import Typer
+from typer import BadParameter, Typer
 from typer.testing import CliRunner
 
 from benchmarks.kernel_agreement import choices_of, compare, main, margin
@@ -71,3 +71,9 @@ def test_files_of_the_cache_are_read_and_the_differences_printed(tmp_path: Path)
     assert "1 of 2 shapes have the same choice (50.0%)" in shown
     assert "0 others have a margin beyond noise in one search" in shown
     assert "1 others have a margin beyond noise in both" in shown
+
+
+def test_a_file_without_choices_is_one_clear_message(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text("{}")
+    with pytest.raises(BadParameter, match="has no choices of kernels; name a run, or a file"):
+        choices_of(tmp_path / "other.json")
