@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -30,6 +31,11 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Bytes = Count
 Error = Annotated[float, Field(ge=0)]
 Share = Annotated[float, Field(ge=0)]
+
+
+def now() -> str:
+    """This moment, ISO 8601, UTC."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class Calibration(BaseModel):
@@ -167,6 +173,7 @@ class OwnLength(BaseModel):
     gradient_tolerance: Error | None = None
     passed: bool | None = None  # None: not checked
     reason: str = ""  # why it was not checked, or why it failed
+    checked_at: str = ""  # when, ISO 8601, UTC; empty in older records
 
 
 class Parity(BaseModel):
@@ -181,6 +188,7 @@ class Parity(BaseModel):
     gradient_tolerance: Error | None = None
     kernels: list[str] = []  # that were checked
     passed: bool  # of all checks
+    checked_at: str = ""  # when the small input was, ISO 8601, UTC; empty in older records
     own_length: OwnLength | None = None  # None in older records, and where the small check failed
 
 

@@ -21,6 +21,8 @@ from synthbench.errors import NotationError, SynthbenchError, UnknownNameError, 
 
 T = TypeVar("T")
 
+GROUPS = "synthbench."  # what the groups of entry points of all kinds begin with
+
 
 def text_of(error: BaseException) -> str:
     """The text of an exception; empty where its own code for that fails."""
@@ -188,6 +190,12 @@ def register(cls: type[Any], registries: Sequence[Registry[Any]]) -> type[Any]:
         if registry.accepts(cls):
             return registry.register(cls)
     raise NotationError(f"register takes a subclass of {_base_names(registries)}, got {quote(cls)}")
+
+
+def has_installed_extensions() -> bool:
+    """Whether an installed package offers an extension of any kind; imports none of them."""
+    groups = importlib.metadata.entry_points().groups
+    return any(group.startswith(GROUPS) for group in groups)
 
 
 def load_plugin(module_name: str, registries: Sequence[Registry[Any]]) -> list[type[Any]]:

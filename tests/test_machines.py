@@ -20,9 +20,9 @@ from synthbench.analysis.comparison import Comparison, estimate, further_rounds,
 from synthbench.cli.app import app
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Record
+from synthbench.record import Record, now
 from synthbench.report.tables.catalog import make_tables
-from synthbench.run.cell_runner import now, record_of
+from synthbench.run.cell_runner import record_of
 from synthbench.run.executors import several_places
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor

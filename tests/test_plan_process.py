@@ -12,8 +12,8 @@ import pytest
 
 from synthbench.cli import main
 from synthbench.errors import SynthbenchError
+from synthbench.registry import has_installed_extensions
 from synthbench.run import planning
-from synthbench.run.extensions import has_installed_extensions
 from synthbench.run.host_client import Host
 from synthbench.run.planning import plan_in_child
 from synthbench.suites.plan import Plan, make_plan
@@ -166,6 +166,7 @@ def test_run_imports_no_installed_extension_into_its_own_process(
     (folder / "site" / "installed.py").write_text(code)
     assert not has_installed_extensions()
     monkeypatch.syspath_prepend(folder / "site")
+    assert has_installed_extensions()
     for registry in REGISTRIES:
         monkeypatch.setattr(registry, "_entry_points_read", False)
     ended, printed = dry_run(capsys, folder, "R")

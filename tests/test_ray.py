@@ -9,8 +9,8 @@ import pytest
 
 from synthbench.cli import main
 from synthbench.errors import NotationError, PackageMissingError, UnsupportedError
-from synthbench.record import Record
-from synthbench.run.cell_runner import now, record_of
+from synthbench.record import Record, now
+from synthbench.run.cell_runner import record_of
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.ray_cluster import RayExecutor
 from synthbench.run.executors.ray_connection import GPU, RESOURCE, Demand

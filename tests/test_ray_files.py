@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from synthbench.record import Outcome
-from synthbench.run.cell_runner import now, record_of
+from synthbench.record import Outcome, now
+from synthbench.run.cell_runner import record_of
 from synthbench.run.executors import ray_files
 from synthbench.run.executors.ray_files import (
     CellFile,

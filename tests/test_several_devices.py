@@ -18,10 +18,10 @@ from synthbench.cli.app import app
 from synthbench.devices import device_names
 from synthbench.errors import FrameworkMissingError, NotationError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Record
+from synthbench.record import Record, now
 from synthbench.run import devices as run_devices
 from synthbench.run import places
-from synthbench.run.cell_runner import now, record_of
+from synthbench.run.cell_runner import record_of
 from synthbench.run.devices import resolve_device
 from synthbench.run.executors import several_places
 from synthbench.run.executors.base import Work

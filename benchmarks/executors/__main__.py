@@ -25,7 +25,7 @@ from benchmarks.executors.runs import RUNS, agreements, run_through
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError, ResultsError, SynthbenchError
 from synthbench.measure.environment import git_state, machine_id, read_environment
-from synthbench.run.cell_runner import now
+from synthbench.record import now
 from synthbench.run.planning import plan_suite
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import load_suite

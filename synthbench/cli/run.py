@@ -167,14 +167,11 @@ def run(
     quarantined. 2: a mistake in the call, or a framework or device that is not there.
     130: Ctrl-C; what was measured is kept.
     """
+    from synthbench.registry import has_installed_extensions
     from synthbench.run.devices import resolve_device
     from synthbench.run.executors.base import require_kind
     from synthbench.run.executors.catalog import EXECUTOR_REGISTRY, EXECUTORS
-    from synthbench.run.extensions import (
-        has_installed_extensions,
-        ignoring_installed_extensions,
-        load_plugin,
-    )
+    from synthbench.run.extensions import ignoring_installed_extensions, load_plugin
     from synthbench.run.planning import plan_in_child, plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.runner import run_plan
@@ -338,7 +335,7 @@ def _conclude(summary: Summary) -> int:
 
 def _write_tables(run_dir: Path) -> str:
     """Write the tables of a run, where packages extend them in a child process; the folder."""
-    from synthbench.run.extensions import has_installed_extensions
+    from synthbench.registry import has_installed_extensions
     from synthbench.run.host_client import NO_FRAMEWORK, call_in_child
 
     if not has_installed_extensions():

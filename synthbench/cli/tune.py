@@ -38,10 +38,11 @@ def tune(
 
     A run does the same, within the seconds of its suite, for shapes that have no choice yet.
     """
+    from synthbench.registry import has_installed_extensions
     from synthbench.report.tables.choices import choice_table
     from synthbench.report.text.terminal import print_tables
     from synthbench.run.devices import resolve_device
-    from synthbench.run.extensions import has_installed_extensions, ignoring_installed_extensions
+    from synthbench.run.extensions import ignoring_installed_extensions
     from synthbench.run.planning import plan_in_child, plan_suite
     from synthbench.run.progress import make_observer
     from synthbench.run.tune import tune_plan

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from synthbench.measure.environment import machine_id
 from synthbench.measure.source import source_digest
-from synthbench.measure.user_cache import user_cache, write_cached
+from synthbench.measure.user_cache import machine_file, user_cache, write_cached
 from synthbench.run_info import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
@@ -22,8 +19,6 @@ CODE = (
     "analysis/kernel_race.py", "analysis/paired_ratio.py", "backends", "kernel.py",
     "measure/kernel_choice.py", "measure/timing.py", "mixers", "models",
 )  # fmt: skip
-# What decides which kernel is the fastest, beside the machine and the code.
-DECISIVE = ("python", "pinned_to", "cpu_quota", "versions", "variables")
 
 
 def cache_folder() -> Path:
@@ -33,10 +28,7 @@ def cache_folder() -> Path:
 
 def cache_file(environment: dict[str, Any]) -> Path:
     """The file for a machine and its software, as `read_environment` describes them."""
-    facts = {name: environment.get(name) for name in DECISIVE}
-    content = json.dumps(facts, sort_keys=True, default=str) + source_digest(CODE)
-    digest = hashlib.sha256(content.encode()).hexdigest()[:12]
-    return cache_folder() / f"{machine_id(environment)}-{digest}.json"
+    return machine_file("kernels", environment, source_digest(CODE))
 
 
 def read_choices(file: Path) -> list[KernelChoice]:

@@ -11,10 +11,10 @@ import pytest
 
 from synthbench.errors import SynthbenchError
 from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, measure_item
+from synthbench.registry import has_installed_extensions
 from synthbench.report.export.benchmark import benchmark_names, setting_name
 from synthbench.report.export.pytest_benchmark import same_machine
 from synthbench.run.devices import resolve_device
-from synthbench.run.extensions import has_installed_extensions
 from synthbench.run.planning import plan_in_child, plan_suite
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import FRAMEWORKS, Plan

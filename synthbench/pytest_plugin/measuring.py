@@ -9,9 +9,9 @@ import pytest
 
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Outcome, Record
+from synthbench.record import Outcome, Record, now
 from synthbench.report.export.benchmark import extra_info, parameters_of, samples_of, worst
-from synthbench.run.cell_runner import CellRunner, now, record_of
+from synthbench.run.cell_runner import CellRunner, record_of
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -14,7 +13,7 @@ from typing import Any
 from synthbench.devices import is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import read_environment
-from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record
+from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record, now
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.checks import Checks
 from synthbench.run.device_lock import DeviceLock
@@ -32,11 +31,6 @@ NUMERICS = "synthbench.measure.environment:framework_numerics"
 
 # Outcomes that another round would only repeat, at the same cost.
 SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
-
-
-def now() -> str:
-    """This moment, ISO 8601, UTC."""
-    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 class CellRunner:
@@ -187,15 +181,16 @@ class CellRunner:
         used = [(record.cell.changed(replica=0).id, own)]
         if timing is not None and timing.baseline is not None:
             used.append((timing.baseline.id, timing.baseline))
-        for cell_id, now in used:
-            before = self.used_kernels.setdefault(cell_id, now)
-            if now.kernels == before.kernels and None in (now.kernel_choice, before.kernel_choice):
+        for cell_id, found in used:
+            before = self.used_kernels.setdefault(cell_id, found)
+            choices = found.kernel_choice, before.kernel_choice
+            if found.kernels == before.kernels and None in choices:
                 continue
-            if (now.kernels, now.kernel_choice) == (before.kernels, before.kernel_choice):
+            if (found.kernels, found.kernel_choice) == (before.kernels, before.kernel_choice):
                 continue
-            what = "it" if now is own else "the baseline beside it"
+            what = "it" if found is own else "the baseline beside it"
             reason = (
-                f"{what} used other kernels ({_kernels(now)}) than the same cell earlier in this "
+                f"{what} used other kernels ({_kernels(found)}) than the same cell earlier in this "
                 f"run ({_kernels(before)}), so the two cannot be compared"
             )
             return record.model_copy(update={"outcome": "quarantined", "reason": reason})

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from synthbench.kernel import Kernel
+from synthbench.measure.kernel_choice import is_own
 from synthbench.measure.parity import parity_key
+from synthbench.measure.parity_cache import ParityCache
+from synthbench.mixers.notation import parse
 from synthbench.record import Measurements, Parity
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.own_length import OwnLengthChecks
@@ -14,13 +17,18 @@ from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 
 Ask = Callable[[str, Job], Reply]  # runs a job in the host of a framework
+NOTHING_KEPT = ParityCache()
 
 
 class Checks:
-    """What is known of the parity of cells; `ask` makes a check that is not known yet."""
+    """What is known of the parity of cells; `ask` makes a check that is not known yet.
+
+    `kept`: what passed in earlier runs, of code that is this package's own.
+    """
 
     def __init__(self, observer: Observer, ask: Ask) -> None:
         self.ask = ask
+        self.kept = NOTHING_KEPT
         self.parities: dict[str, Parity | Reply] = {}
         self.own_lengths = OwnLengthChecks()
         self.observer = observer
@@ -33,7 +41,8 @@ class Checks:
         parity = self.parity_of(cell, kernel, limits)
         if isinstance(parity, Reply):
             return parity
-        return self.own_lengths.check(cell, kernel, parity, self.ask, limits, self.observer)
+        kept = self._kept_for(cell)
+        return self.own_lengths.check(cell, kernel, parity, self.ask, limits, self.observer, kept)
 
     def parity_of(self, cell: Cell, kernel: Kernel | None, limits: Limits) -> Parity | Reply:
         """The check on a small input: passed, or the reply to store.
@@ -41,20 +50,32 @@ class Checks:
         A check that timed out or was killed concerns this attempt only: the next cell repeats it.
         """
         key = f"{parity_key(cell)}|{kernel}"
-        if key not in self.parities:
-            content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
-            reply = self.ask(cell.framework, Job("parity", content, limits))
-            if reply.outcome != "unsupported" and not reply.finished:
-                reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
-                self.observer.parity_checked(cell, None, reason)
-                return replace(reply, outcome="unchecked", reason=reason, result=None)
-            found = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
-            answer = found if found is not None and found.passed else _failed(found, reply)
-            self.parities[key] = answer
-            self.observer.parity_checked(
-                cell, found, answer.reason if isinstance(answer, Reply) else ""
-            )
-        return self.parities[key]
+        if key in self.parities:
+            return self.parities[key]
+        kept = self._kept_for(cell)
+        found = kept.get(key)
+        if isinstance(found, Parity):
+            self.parities[key] = found
+            self.observer.parity_checked(cell, found, "")
+            return found
+        content = {"cell": cell.model_dump(mode="json"), "kernel": kernel}
+        reply = self.ask(cell.framework, Job("parity", content, limits))
+        if reply.outcome != "unsupported" and not reply.finished:
+            reason = f"parity could not be checked: {reply.outcome}: {reply.reason}"
+            self.observer.parity_checked(cell, None, reason)
+            return replace(reply, outcome="unchecked", reason=reason, result=None)
+        made = None if reply.outcome != "ok" else Parity.model_validate(reply.result)
+        answer = made if made is not None and made.passed else _failed(made, reply)
+        self.parities[key] = answer
+        reason = answer.reason if isinstance(answer, Reply) else ""
+        self.observer.parity_checked(cell, made, reason)
+        if made is not None:
+            kept.keep(key, made)
+        return answer
+
+    def _kept_for(self, cell: Cell) -> ParityCache:
+        """Where the checks of a cell are kept: nowhere for code that may change without a trace."""
+        return self.kept if is_own(parse(cell.variant)) else NOTHING_KEPT
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:

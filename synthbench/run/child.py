@@ -21,7 +21,7 @@ from synthbench.errors import NotationError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.memory_limit import lift_memory_limit, limit_memory
 from synthbench.measure.memory_prediction import available_memory_for
-from synthbench.record import Measurements, Parity
+from synthbench.record import Measurements, Parity, now
 from synthbench.run import limits
 from synthbench.run.extensions import load_plugin
 from synthbench.run.job import Job, Reply, sign
@@ -148,12 +148,12 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
         case "parity":
             asked = Cell.model_validate(content["cell"])
             found = task_of(asked).check_parity(backend, asked)
-            return found.model_dump(mode="json"), []
+            return found.model_dump(mode="json") | {"checked_at": now()}, []
         case "own_length":
             asked = Cell.model_validate(content["cell"])
             available = available_memory_for(backend, asked, stages.facts.get("memory_limit"))
             checked = task_of(asked).check_own_length(backend, asked, available)
-            return checked.model_dump(mode="json"), []
+            return checked.model_dump(mode="json") | {"checked_at": now()}, []
         case "devices":
             if content["require"] is not None:
                 backend.require_device(content["require"])

@@ -39,11 +39,6 @@ def load_plugin(module_name: str) -> list[type[Any]]:
     return registry.load_plugin(module_name, REGISTRIES)
 
 
-def has_installed_extensions() -> bool:
-    """Whether an installed package offers an extension; imports none of them."""
-    return any(one.entry_points() for one in REGISTRIES)
-
-
 @contextmanager
 def ignoring_installed_extensions() -> Iterator[None]:
     """Inside the block, no code of installed extensions is imported into this process."""

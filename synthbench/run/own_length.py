@@ -9,6 +9,7 @@ from typing import Any
 
 from synthbench.kernel import Kernel
 from synthbench.measure.own_length import not_checked
+from synthbench.measure.parity_cache import ParityCache
 from synthbench.record import Measurements, OwnLength, Parity
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Observer
@@ -34,18 +35,23 @@ class OwnLengthChecks:
         ask: Callable[[str, Job], Reply],
         limits: Limits,
         observer: Observer,
+        kept: ParityCache,
     ) -> Parity | Reply:
         """The parity of a cell with this check in it; the reply to store if it failed.
 
-        `kernel`: the one that was chosen for the cell.
+        `kernel`: the one that was chosen for the cell. `kept`: what passed in earlier runs.
 
         A check that ends in any other way, such as out of memory, is not made: the cell itself
         will show what is wrong.
         """
         key = own_length_key(cell, kernel)
         new = key not in self.known
-        if new:
+        before = kept.get(key)
+        if new and isinstance(before, OwnLength):
+            self.known[key] = before, {}
+        elif new:
             self.known[key] = self._ask(cell, kernel, parity, ask, limits)
+            kept.keep(key, self.known[key][0])
         found, facts = self.known[key]
         checked = parity.model_copy(update={"own_length": found})
         reason = ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from synthbench.record import Record, latest
-from synthbench.run.cell_runner import now, record_of
+from synthbench.record import Record, latest, now
+from synthbench.run.cell_runner import record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.further_rounds import disturbed, undecided

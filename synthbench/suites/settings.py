@@ -316,6 +316,12 @@ class Measure(Section):
         description="Compare each variant with its reference before it is timed.",
         examples=[False],
     )
+    parity_again: bool = Field(
+        default=False,
+        description="Also make the checks of parity that passed in an earlier run on this machine, "
+        "with the same code of synthbench, versions and kernels. Runs with plug-ins always do.",
+        examples=[True],
+    )
     force: bool = Field(
         default=False,
         description="Also run cells that are predicted not to fit into memory.",

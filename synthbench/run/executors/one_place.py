@@ -7,7 +7,9 @@ from pathlib import Path
 
 from synthbench.measure.environment import machine_id
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
+from synthbench.measure.parity_cache import ParityCache, parity_file
 from synthbench.record import Record
+from synthbench.registry import has_installed_extensions
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.kernel_choices import Race, needed_choices
@@ -50,6 +52,10 @@ class OnePlace(Executor):
         if measure.ceiling and runner.measure_ceilings(cells):
             yield runner.machine(own, environment)
         runner.remember_kernels(work.earlier)
+        # A plug-in can change any code, and its own may change without a trace.
+        has_plugins = bool(work.plugins) or has_installed_extensions()
+        if measure.parity and not measure.parity_again and not has_plugins:
+            runner.checks.kept = ParityCache(parity_file(environment))
         if measure.kernel_seconds and cells:
             self._choose_kernels(work, cells, cache_file(environment))
         if runner.choices:
