@@ -3,6 +3,10 @@
 By default, whether glibc returns a large freed buffer to the system depends on the sizes that the
 process freed before. If it returns the buffer, the kernel must clear the same pages again in each
 step. That takes up to a third of the step time, in one process and not in the next.
+
+Threads other than the first have arenas of their own, of 64 MiB at most: what is larger is returned
+to the system in any case. XLA allocates in such threads. So a process starts with one arena for all
+(`ONE_ARENA`): the C library reads that variable only then.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ import ctypes
 M_TRIM_THRESHOLD, M_TOP_PAD, M_MMAP_MAX = -1, -2, -4
 NEVER = -1
 PAD_BYTES = 2**26
+ONE_ARENA = {"MALLOC_ARENA_MAX": "1"}  # an environment variable of glibc; see mallopt(3)
 
 
 def keep_freed_memory() -> bool:

@@ -19,6 +19,7 @@ from synthbench import errors
 from synthbench.backends.base import BACKENDS, DeviceInfo
 from synthbench.devices import HOST, is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError, UnknownNameError
+from synthbench.measure.allocator import ONE_ARENA
 from synthbench.measure.environment import usable_cores
 from synthbench.measure.gpu import BUS_ORDER
 from synthbench.run.job import Job, Limits, Reply
@@ -222,6 +223,7 @@ class Host:
         """The runner's environment; the host finds modules where the runner finds them."""
         cores = len(usable_cores())
         variables = dict(os.environ) | thread_variables(min(self.threads or cores, cores))
+        variables |= ONE_ARENA
         here = str(Path(__file__).resolve().parents[2])
         variables["PYTHONPATH"] = os.pathsep.join([here, *module_folders()])
         variables.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")

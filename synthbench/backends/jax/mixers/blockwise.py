@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array, lax
 
-from synthbench.backends.jax.mixers.terms import Bias, Outer, Term, mixed, product
+from synthbench.backends.jax.mixers.terms import Bias, Outer, Rows, Term, mixed, product
 from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_record import threshold
 from synthbench.kernel import Kernel
@@ -233,12 +233,16 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
     offset = (dy.astype(wide) * y).sum(axis=-1, keepdims=True) if normalized else None
 
     # XLA's products on a CPU read their operands in memory order when keys come first; sums over
-    # keys (of an outer product) and rows of a bias are read in the other order.
+    # keys (of an outer product) and rows of a table are read in the other order. The product of
+    # the transposed weights then takes three times as long as its transpose.
+    on_cpu = platform() == "cpu"
     together = blocks.examples_apart or blocks.batch == 1
-    keys_first = together and not any(isinstance(t, Outer) for t in terms)
+    in_rows = (Outer, Bias, Rows) if on_cpu else (Outer,)
+    keys_first = together and not any(isinstance(t, in_rows) for t in terms)
+    by_column = on_cpu and not keys_first
     # On a GPU, one kernel would make both the weights and the gradient of the logits, so that both
     # are in memory. From an outer product, weights can be made a second time without reading any.
-    one_by_one = platform() != "cpu" and all(isinstance(t, Outer) for t in terms)
+    one_by_one = not on_cpu and all(isinstance(t, Outer) for t in terms)
 
     def as_weights(x: Array) -> Array:
         return x.mT if keys_first else x
@@ -257,8 +261,10 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         visible = seen(blocks, mask, place, keys_first)
         if visible is not None:
             weights = jnp.where(visible, weights, 0)
-        by_key = weights if keys_first else weights.mT
-        d_value = blocks.add(d_value, by_key.astype(value.dtype) @ d_rows, place, False)
+        typed = weights.astype(value.dtype)
+        by_key = typed if keys_first else typed.mT
+        d_values = d_rows.mT @ typed if by_column else by_key @ d_rows
+        d_value = blocks.add(d_value, d_values, place, False)
         if one_by_one:
             d_value, d_rows = lax.optimization_barrier((d_value, d_rows))
         d_logits = product(d_rows, values, keys_first).astype(wide)
@@ -271,8 +277,11 @@ def _backward(blocks: Blocks, normalized: bool, saved: Any, dy: Array) -> tuple[
         ]
         return d_terms, d_value
 
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), ([t.trained for t in terms], value))
+    sums = [t.trained for t in terms], value.mT if by_column else value
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, wide), sums)
     d_terms, d_value = blocks.loop(iteration, zeros)
+    if by_column:
+        d_value = d_value.mT
     return (
         tuple(
             t.having(

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
+from synthbench.backends.jax.placement import platform
 from synthbench.mixers.plugin_component import PluginComponent
 
 
@@ -191,7 +192,34 @@ class Rows(Term):
 
 def product(query: Array, key: Array, keys_first: bool) -> Array:
     """query key^T, or its transpose."""
-    return key @ query.mT if keys_first else query @ key.mT
+    left, right = (key, query) if keys_first else (query, key)
+    return product_on_cpu(left, right) if platform() == "cpu" else left @ right.mT
+
+
+@jax.custom_vjp
+def product_on_cpu(left: Array, right: Array) -> Array:
+    """left right^T; the gradient of `right` is computed in an order that suits XLA on a CPU."""
+    return left @ right.mT
+
+
+def _product_forward(left: Array, right: Array) -> tuple[Array, tuple[Array, Array]]:
+    return left @ right.mT, (left, right)
+
+
+def _product_backward(factors: tuple[Array, Array], d: Array) -> tuple[Array, Array]:
+    """A large matrix is slow to read as the transposed left factor, and fast as the right one."""
+    left, right = factors
+    d_right = lax.optimization_barrier(left.mT @ d).mT  # else XLA exchanges the factors
+    return _summed(d @ right, left), _summed(d_right, right)
+
+
+product_on_cpu.defvjp(_product_forward, _product_backward)
+
+
+def _summed(gradient: Array, x: Array) -> Array:
+    """The gradient of an x that was broadcast over examples or heads."""
+    axes = tuple(n for n, size in enumerate(x.shape) if size < gradient.shape[n])
+    return gradient.sum(axes, keepdims=True) if axes else gradient
 
 
 def mixed(terms: Any, seq_len: int, keys_first: bool) -> Array:
