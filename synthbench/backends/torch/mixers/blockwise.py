@@ -304,7 +304,9 @@ def _add_gradients(
     made = [each for each in rows if each.requires_grad]
     if not places:
         return
-    summed = d_logits.sum(1, keepdim=True) if any(each.shape[1] == 1 for each in made) else d_logits
+    summed = d_logits
+    if d_logits.shape[1] > 1 and any(each.shape[1] == 1 for each in made):
+        summed = d_logits.sum(1, keepdim=True)
     inputs = [summed if each.shape[1] == 1 else d_logits for each in made]
     found = torch.autograd.grad(made, [leaves[n] for n in places], inputs)
     for n, gradient in zip(places, found, strict=True):
