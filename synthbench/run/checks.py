@@ -6,10 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from synthbench.kernel import Kernel
-from synthbench.measure.kernel_choice import is_own
 from synthbench.measure.parity import parity_key
 from synthbench.measure.parity_cache import ParityCache
-from synthbench.mixers.notation import parse
 from synthbench.record import Measurements, Parity
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.own_length import OwnLengthChecks
@@ -17,18 +15,17 @@ from synthbench.run.progress import Observer
 from synthbench.suites.cell import Cell
 
 Ask = Callable[[str, Job], Reply]  # runs a job in the host of a framework
-NOTHING_KEPT = ParityCache()
 
 
 class Checks:
     """What is known of the parity of cells; `ask` makes a check that is not known yet.
 
-    `kept`: what passed in earlier runs, of code that is this package's own.
+    `kept`: what passed in earlier runs; only for runs without plug-ins, whose code may change.
     """
 
     def __init__(self, observer: Observer, ask: Ask) -> None:
         self.ask = ask
-        self.kept = NOTHING_KEPT
+        self.kept = ParityCache()
         self.parities: dict[str, Parity | Reply] = {}
         self.own_lengths = OwnLengthChecks()
         self.observer = observer
@@ -41,8 +38,9 @@ class Checks:
         parity = self.parity_of(cell, kernel, limits)
         if isinstance(parity, Reply):
             return parity
-        kept = self._kept_for(cell)
-        return self.own_lengths.check(cell, kernel, parity, self.ask, limits, self.observer, kept)
+        return self.own_lengths.check(
+            cell, kernel, parity, self.ask, limits, self.observer, self.kept
+        )
 
     def parity_of(self, cell: Cell, kernel: Kernel | None, limits: Limits) -> Parity | Reply:
         """The check on a small input: passed, or the reply to store.
@@ -52,8 +50,7 @@ class Checks:
         key = f"{parity_key(cell)}|{kernel}"
         if key in self.parities:
             return self.parities[key]
-        kept = self._kept_for(cell)
-        found = kept.get(key)
+        found = self.kept.get(key)
         if isinstance(found, Parity):
             self.parities[key] = found
             self.observer.parity_checked(cell, found, "")
@@ -70,12 +67,8 @@ class Checks:
         reason = answer.reason if isinstance(answer, Reply) else ""
         self.observer.parity_checked(cell, made, reason)
         if made is not None:
-            kept.keep(key, made)
+            self.kept.keep(key, made)
         return answer
-
-    def _kept_for(self, cell: Cell) -> ParityCache:
-        """Where the checks of a cell are kept: nowhere for code that may change without a trace."""
-        return self.kept if is_own(parse(cell.variant)) else NOTHING_KEPT
 
 
 def _failed(parity: Parity | None, reply: Reply) -> Reply:
