@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
 from importlib import metadata
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -42,6 +44,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_checked_before() -> None:
+    """What an earlier test found to pass is checked again: no test depends on their order."""
+    shutil.rmtree(Path(CACHE.name) / "synthbench" / "parity", ignore_errors=True)
 
 
 @pytest.fixture
