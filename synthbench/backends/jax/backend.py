@@ -149,7 +149,9 @@ def gradients(
         graph, trained, constants = split(module)
 
         @partial(jax.jit, compiler_options=compiler_options(setting))
-        def run(trained: Any) -> tuple[tuple[jax.Array, jax.Array], Any]:
+        def run(
+            trained: Any, constants: Any, inputs: Any, targets: Any, mask: Any
+        ) -> tuple[tuple[jax.Array, jax.Array], Any]:
             def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)
                 shape = (*batch.targets.shape, model.classes)
@@ -159,8 +161,10 @@ def gradients(
             value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)
             return value, gradient
 
+        # All are arguments: while compiling, XLA evaluates what depends on captured arrays alone, as
+        # the softmax of Fix's table does, and takes minutes for a large one.
         with tracing(trained=True):
-            (loss, outputs), gradient = run(trained)
+            (loss, outputs), gradient = run(trained, constants, inputs, targets, mask)
         found = {name: to_numpy(g) for name, g in named_parameters(gradient).items()}
         return Gradients(to_numpy(outputs), float(loss), found)
 
