@@ -161,8 +161,8 @@ def gradients(
             value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)
             return value, gradient
 
-        # All are arguments: while compiling, XLA evaluates what depends on captured arrays alone, as
-        # the softmax of Fix's table does, and takes minutes for a large one.
+        # All are arguments: XLA evaluates what depends on captured arrays alone while it compiles,
+        # and takes half a minute for the softmax of a large table of Fix.
         with tracing(trained=True):
             (loss, outputs), gradient = run(trained, constants, inputs, targets, mask)
         found = {name: to_numpy(g) for name, g in named_parameters(gradient).items()}

@@ -19,7 +19,7 @@ from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
 from synthbench.mixers.component import Component
-from synthbench.mixers.convolutional import BottleneckConv
+from synthbench.mixers.convolutional import BottleneckConv, ConvReluConv
 from synthbench.mixers.dense import Dense
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.factorized_random import FactorizedRandom
@@ -63,6 +63,16 @@ def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Feature
     return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get(f"{name}.second_bias"))
 
 
+def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Features:
+    """(windows of relu(conv1(X)) inside each head, the second kernel)."""
+    second = inputs.p["conv_relu_conv.second"]
+    w, H, k, _ = second.shape
+    hidden = first_convolution("conv_relu_conv", inputs).flatten(2)  # [B,L,H k]
+    seen = windows(hidden, w, inputs.causal).unflatten(2, (H, k)).flatten(3)
+    kernel = second.permute(1, 2, 0, 3).reshape(H, k * w, -1)
+    return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get("conv_relu_conv.second_bias"))
+
+
 def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Features:
     """Hidden [B,H,L,k] with its map to logits [H or none,k,N] and bias [H or none,N], cut to L."""
     B, H, L, _ = hidden.shape
@@ -87,6 +97,7 @@ FEATURES: dict[str, Callable[[Any, ForwardInputs], Features]] = {
     "dot_product": dot_product,
     "factorized_random": factorized_random,
     "dense": dense,
+    "conv_relu_conv": conv_relu_conv,
     "bottleneck": bottleneck,
     "bottleneck_conv": bottleneck_conv,
 }
@@ -134,6 +145,7 @@ COUNTS: dict[str, Callable[[dict[str, Tensor]], int]] = {  # without a bias, whi
     "dot_product": lambda p: p["dot_product.query"].shape[-1],
     "factorized_random": lambda p: p["factorized_random.left"].shape[-1],
     "dense": lambda p: p["dense.logits"].shape[-2],
+    "conv_relu_conv": lambda p: math.prod(p["conv_relu_conv.second"].shape[:3:2]),
     "bottleneck": lambda p: p["bottleneck.logits"].shape[-2],
     "bottleneck_conv": lambda p: math.prod(p["bottleneck_conv.second"].shape[:2]),
 }

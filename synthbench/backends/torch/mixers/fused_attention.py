@@ -36,8 +36,8 @@ from synthbench.mixers.attention import Attention
 from synthbench.mixers.component import Component
 
 # Up to these lengths, measured, a CPU trains these components faster in the reference form if they
-# are alone: the logits of conv and conv_relu_conv are in memory in any case.
-PLAIN_TRAINED_ALONE_UP_TO = {"conv": 4096, "conv_relu_conv": 4096, "glu": 512}
+# are alone.
+PLAIN_TRAINED_ALONE_UP_TO = {"glu": 512}
 # Without oneDNN's products, the same holds for every mixer up to this many logits [B,H,L,L]:
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}

@@ -20,8 +20,11 @@ from synthbench.backends.torch.mixers.numerics import (
     Times,
     record_kernel,
     split_heads,
+    windows,
+    zero_padded,
 )
 from synthbench.mixers.component import Component
+from synthbench.mixers.convolutional import Conv
 from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.plugin_component import PluginComponent
 from synthbench.mixers.pointwise import Glu
@@ -74,6 +77,25 @@ def glu_rows(
     return made * torch.sigmoid(opened)
 
 
+def conv(component: Conv, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
+    """All logits at once, the windows of X times the kernel of each head.
+
+    To compute them again in the backward pass would cost more than it saves.
+    """
+    p, x = inputs.p, zero_padded(inputs.x, inputs.padding_mask)
+    B, L, _ = x.shape
+    kernel, bias = p["conv.kernel"][..., :L], p.get("conv.kernel_bias")
+    w, c, H, _ = kernel.shape
+    seen = windows(x, w, inputs.causal).reshape(B, L, c * w)
+    rows = inputs.times(seen, kernel.transpose(0, 1).reshape(c * w, H * L))
+    made = rows.unflatten(-1, (H, L)).permute(2, 0, 1, 3)
+    if bias is not None:
+        made = made + bias[:, None, None, :L]
+    if weight is not None:
+        made = made * by_head(weight)
+    return Rows(lambda keys, rows: rows[..., :keys], (made,))
+
+
 def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
     """Logits computed all at once [B,H,L,L], where recomputing them costs more than it saves."""
     logits = components.logits(component, inputs)
@@ -123,8 +145,7 @@ TERMS: dict[str, Callable[[Any, ForwardInputs, Tensor | None], Rows]] = {
     "random": random,
     "fixed_random": random,
     "factorized_dense": factorized_dense,
-    "conv": whole,
-    "conv_relu_conv": whole,
+    "conv": conv,
     "glu": glu,
 }
 
