@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ from synthbench.suites.settings import Measure
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks import cost, paired
 from synthbench.tasks.base import Baseline
-from synthbench.tasks.programs import Programs
+from synthbench.tasks.programs import Programs, counted_once
 from tests.test_tables import cell
 
 FRAMEWORKS = ("torch", "jax")
@@ -126,6 +126,68 @@ def test_a_kept_program_that_cannot_be_used_is_compiled_instead(tmp_path: Path) 
     found, _ = measured("jax", None, programs=programs)
     assert found.timing is not None
     assert found.timing.compile_seconds is not None
+
+
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_run_counts_the_same_program_once(
+    framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    programs = Programs(tmp_path, load_own=True)
+    first, _ = measured(framework, baseline_of(framework), programs=programs)
+
+    def again(*parts: object) -> NoReturn:
+        raise AssertionError("this was counted by an earlier process")
+
+    for module, name in ((cost, "predict_on_devices"), (paired, "predict")):
+        monkeypatch.setattr(module, name, again)
+    second, notes = measured(framework, baseline_of(framework), programs=programs)
+    assert notes == []
+    assert (second.flops, second.predicted_memory) == (first.flops, first.predicted_memory)
+    assert first.flops is not None
+    assert first.flops.traced
+    with pytest.raises(AssertionError, match="earlier process"):
+        measured(framework, None, mode="forward", programs=programs)
+
+
+def test_counts_are_shared_only_by_cells_of_the_same_content_and_kernel(tmp_path: Path) -> None:
+    numbers = iter(range(100))
+    programs = Programs(tmp_path, load_own=True)
+
+    def counted(what: str, own: Cell, kernel: str = "", shared: Programs | None = programs) -> int:
+        chosen = Kernel(kernel) if kernel else None
+        return counted_once(shared, what, own, chosen, lambda: next(numbers))
+
+    own = cell("R", "torch", "train", 16)
+    assert counted("flops", own) == 0
+    assert counted("flops", own) == 0
+    assert counted("flops", own.changed(replica=1)) == 0
+    assert counted("memory", own) == 1
+    assert counted("flops", own, "plain") == 2
+    assert counted("flops", own.changed(mode="forward")) == 3
+    assert counted("flops", own.changed(seq_len=32)) == 4
+    assert counted("flops", own, shared=None) == 5
+    programs.file(own, None).with_suffix(".flops").write_bytes(b"of a full disk")
+    assert counted("flops", own) == 6
+    assert counted("flops", own) == 6
+
+
+class Unpicklable:
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("no file can hold this")
+
+
+def test_a_count_that_fails_is_tried_again(tmp_path: Path) -> None:
+    programs, own = Programs(tmp_path, load_own=True), cell("R", "torch", "train", 16)
+
+    def fails() -> int:
+        raise RuntimeError("not now")
+
+    with pytest.raises(RuntimeError):
+        counted_once(programs, "flops", own, None, fails)
+    unkept = Unpicklable()
+    assert counted_once(programs, "flops", own, None, lambda: unkept) is unkept
+    assert counted_once(programs, "flops", own, None, lambda: 2) == 2
+    assert counted_once(programs, "flops", own, None, lambda: 3) == 2
 
 
 def test_a_record_that_replaces_another_has_its_own_compile_time() -> None:

@@ -59,7 +59,7 @@ from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.cost_counts import count, kernels_not_checked, measure_memory, why_missing
 from synthbench.tasks.cost_metrics import COST_METRICS
 from synthbench.tasks.paired import PairedStep, build_paired
-from synthbench.tasks.programs import compile_or_load
+from synthbench.tasks.programs import compile_or_load, counted_once
 
 # Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
 # leave are too small for large ones, which then need new space.
@@ -114,7 +114,10 @@ class Cost(Task):
         measured.flops = Flops(formula=formula, traced=None, traced_tool=None)
 
         context.stage("predicting memory")
-        context.require_memory(predict_on_devices(backend, model, cell))
+        predicted = partial(predict_on_devices, backend, model, cell)
+        context.require_memory(
+            counted_once(context.programs, "memory", cell, context.kernel, predicted)
+        )
 
         context.stage("building")
         batch = context.batch()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from synthbench.models.model import Model
 from synthbench.record import Measurements, Memory
 from synthbench.suites.cell import Cell
 from synthbench.tasks.base import TaskContext
+from synthbench.tasks.programs import counted_once
 
 T = TypeVar("T")
 
@@ -115,7 +117,10 @@ def count(step: Step, context: TaskContext) -> list[str]:
     assert measured.memory is not None
     traced = None
     if "traced_flops" not in step.missing_counters:
-        traced = attempt("tracing FLOPs", step.traced_flops)
+        trace = partial(
+            counted_once, context.programs, "flops", context.cell, context.kernel, step.traced_flops
+        )
+        traced = attempt("tracing FLOPs", trace)
     if traced is not None:
         measured.flops.traced = traced.flops
         measured.flops.traced_tool = traced.tool

@@ -8,6 +8,7 @@ two at the same time would share the cores).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 from synthbench.backends.base import Backend, Step
 from synthbench.backends.kernel_choice import taken_kernel, using_kernel
@@ -23,7 +24,7 @@ from synthbench.models.start_values import start_values
 from synthbench.record import PairedBaseline
 from synthbench.suites.cell import model_of
 from synthbench.tasks.base import Baseline, TaskContext
-from synthbench.tasks.programs import Programs, compile_or_load
+from synthbench.tasks.programs import Programs, compile_or_load, counted_once
 
 FEWEST_STEPS = 2  # of the baseline, that have to fit into `max_seconds`
 
@@ -74,14 +75,17 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
     cell = baseline.cell
     model = model_of(cell)
     batch = empty_batch(model, cell.batch, cell.seq_len)
-    predicted = predict(context.backend, model, cell, batch).peak_bytes
+    predict_it = partial(predict, context.backend, model, cell, batch)
+    with using_kernel(baseline.kernel):
+        plan = counted_once(context.programs, "memory", cell, baseline.kernel, predict_it)
+    predicted = plan.peak_bytes
     _require_room(context, predicted)
     raise_memory_limit(predicted)
     with using_kernel(baseline.kernel), recording_kernels() as kernels:
         step = build_step(context.backend, baseline, context.programs)
-        if (plan := step.predict_memory()) is not None:
-            _require_room(context, plan.peak_bytes)
-            raise_memory_limit(max(plan.peak_bytes - predicted, 0))
+        if (own := step.predict_memory()) is not None:
+            _require_room(context, own.peak_bytes)
+            raise_memory_limit(max(own.peak_bytes - predicted, 0))
         step.wait(step())
         choice = taken_kernel()
         seconds = timed(step, step.wait)

@@ -1,20 +1,25 @@
-"""The compiled programs that the processes of a run share, so that each compiles less."""
+"""What the processes of a run share: compiled programs, and counts that are always the same."""
 
 from __future__ import annotations
 
 import hashlib
+import pickle
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar, cast
 
 from synthbench.backends.base import Step
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.kernel import Kernel
 from synthbench.suites.cell import Cell
 
+T = TypeVar("T")
+
 
 class Programs(NamedTuple):
-    """What the processes of a run have compiled, each program in a file of this folder.
+    """What the processes of a run have compiled and counted, each in a file of this folder.
 
     `load_own`: whether the cell loads its own program from there: an earlier process of this run
     has measured how long compiling it takes.
@@ -27,6 +32,26 @@ class Programs(NamedTuple):
         """Of a cell's program: the same for the same content and kernel."""
         name = f"{cell.changed(replica=0).id} {'' if kernel is None else kernel.name}"
         return self.folder / hashlib.sha256(name.encode()).hexdigest()[:16]
+
+
+def counted_once(
+    programs: Programs | None, what: str, cell: Cell, kernel: Kernel | None, count: Callable[[], T]
+) -> T:
+    """What an earlier process of this run counted for the same content and kernel, or `count()`.
+
+    For what no process can change, such as the FLOPs of a program. `what` names it in a file name.
+    """
+    if programs is None:
+        return count()
+    file = programs.file(cell, kernel).with_suffix(f".{what}")
+    with suppress(Exception):  # whatever is wrong with the file, it can still be counted
+        return cast(T, pickle.loads(file.read_bytes()))
+    found = count()
+    with suppress(Exception):  # a plug-in's count may hold anything
+        part = file.with_name(f"{file.name}.part")
+        part.write_bytes(pickle.dumps(found))
+        part.replace(file)
+    return found
 
 
 def compile_or_load(step: Step, file: Path | None, load: bool = True) -> float | None:
