@@ -31,10 +31,16 @@ from synthbench.run.job import Job, Reply, signed_lines
 from synthbench.run.outcome import classify_exit
 from synthbench.run.supervise import Ended, supervise
 
-# Modules that a framework and its tools import on first use: imported here, not in every child.
+# Modules that a framework and its tools, or NumPy's median, import on first use: imported here, not
+# in every child.
 PRELOAD: dict[str, tuple[str, ...]] = {
-    "torch": ("torch._dynamo", "fvcore.nn"),
-    "jax": ("jax.experimental.multihost_utils", "jaxlib.mlir.dialects.mhlo"),
+    "torch": ("numpy.ma", "torch._dynamo", "torch._subclasses.schema_check_mode", "fvcore.nn"),
+    "jax": (
+        "numpy.ma",
+        "jax.experimental.multihost_utils",
+        "jaxlib.mlir.dialects.builtin",
+        "jaxlib.mlir.dialects.mhlo",
+    ),
 }
 JOBS_FD, REPLIES_FD, ERRORS_FD = 0, 1, 2
 

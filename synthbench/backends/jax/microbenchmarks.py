@@ -46,9 +46,10 @@ def matrix_products(dtype: str, device: str, size: int) -> list[JaxOperation]:
     """A [size,size] by [size,size] product into memory that is allocated already."""
     generator = np.random.default_rng(0)  # JAX's own would compile for half a second, in every cell
     values = [generator.random((size, size), dtype=np.float32) for _ in range(2)]
-    with full_precision(dtype), jax.default_device(find_device(device)):
+    with full_precision(dtype):  # arrays of NumPy: jnp.zeros would compile, in every cell
         a, b, out = (
-            jnp.array(x.astype(DTYPES[dtype])) for x in [*values, np.zeros_like(values[0])]
+            jax.device_put(x.astype(DTYPES[dtype]), find_device(device))
+            for x in [*values, np.zeros_like(values[0])]
         )
     return [JaxOperation(lambda a, b, out: a @ b, dtype, [a, b, out], donates_last=True)]
 
@@ -67,6 +68,5 @@ def copy(dtype: str, device: str, elements: int) -> JaxOperation:
 
 def smallest_step(device: str) -> JaxOperation:
     """One addition to one number."""
-    with jax.default_device(find_device(device)):
-        x = jnp.zeros((), jnp.float32)
+    x = jax.device_put(np.zeros((), np.float32), find_device(device))
     return JaxOperation(lambda x: x + 1, "float32", [x], donates_last=False)
