@@ -136,17 +136,40 @@ def test_cells_with_warnings_are_measured_again(
     assert bool(found[-1].measurements.warnings) == (attempts > 2)
 
 
-def test_disturbed_cells_are_measured_again_before_rounds_are_added(
+@pytest.mark.parametrize(("variant", "first"), [("FR", True), ("R", False)])
+def test_of_disturbed_cells_those_that_verdicts_wait_for_are_measured_again_first(
+    variant: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R is clear in spite of it, FR is not. One retry is the limit for the whole run."""
+    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    executor = MadeUp(lambda cell, number, attempt: (cell.variant, number) == (variant, 0))
+    run(tmp_path, executor, retries=1)
+    calls = executor.asked
+    again = [place for place, asked in enumerate(calls) if set(asked) == {variant}]
+    assert sum(calls[place][variant] for place in again) == 2  # both lengths
+    assert again[0] == (1 if first else len(calls) - 1)
+    rounds = [asked for place, asked in enumerate(calls) if place not in {0, *again}]
+    assert rounds and all({"V", "FR"} == set(later) for later in rounds)
+
+
+def test_what_a_repeated_cell_leaves_undecided_gets_more_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R in round 0 stays disturbed; the limit of one retry is for the whole run."""
+    """D in round 0 was as slow as in round 1 while it was disturbed; it is much faster now."""
     monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
-    executor = MadeUp(lambda cell, number, attempt: (cell.variant, number) == ("R", 0))
-    run(tmp_path, executor, retries=1)
-    retry = Counter({"R": 2})
-    assert executor.asked[1] == retry
-    assert all("FR" in later for later in executor.asked[2:])
-    assert executor.asked.count(retry) == 1
+    noise = dict(TIMES, FR=(0.7, 0.001))
+    monkeypatch.setattr("tests.test_further_rounds.TIMES", noise)
+
+    def warn(cell: Cell, number: int, attempt: int) -> bool:
+        if (cell.variant, number) != ("D", 0):
+            return False
+        noise["D"] = (1.3, 0.001) if attempt == 0 else (1.02, 0.001)
+        return attempt == 0
+
+    executor = MadeUp(warn)
+    run(tmp_path, executor, retries=2)
+    assert executor.asked[1] == Counter({"D": 2})
+    assert executor.asked[2:] and all({"V", "D"} == set(later) for later in executor.asked[2:])
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -77,11 +77,22 @@ def measure_pending(executor: Executor, work: Work, progress: Progress) -> None:
     work.machines = progress.sink.machines()
 
 
-def measure_disturbed_again(executor: Executor, work: Work, progress: Progress) -> None:
-    """Measure disturbed cells again when the machine is quiet, each as often as suites allow."""
+def measure_disturbed_again(
+    executor: Executor,
+    work: Work,
+    progress: Progress,
+    only: Callable[[], Collection[str]] | None = None,
+) -> None:
+    """Measure disturbed cells again when the machine is quiet, each as often as suites allow.
+
+    `only`: the ids of the cells to be repeated, asked for before each time; None: all.
+    """
     retries = work.plan.settings.measure.retries
     while True:
         places = {p for p in disturbed(progress.records) if progress.repeated[p] < retries}
+        if places and only is not None:
+            ids = only()
+            places = {place for place in places if place[0] in ids}
         if not places:  # without places of its own, all of the work would be asked for
             return
         progress.repeated.update(places)

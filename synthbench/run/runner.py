@@ -9,7 +9,7 @@ from synthbench.record import Record, latest, now
 from synthbench.run.cell_runner import record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
-from synthbench.run.further_rounds import disturbed, undecided
+from synthbench.run.further_rounds import Undecided, disturbed, undecided
 from synthbench.run.job import Reply
 from synthbench.run.measuring import (
     Progress,
@@ -123,13 +123,34 @@ def _measure(
     if executor.detached:
         summary.detached = True
         return
-    if not executor.stores_records:  # else its jobs have done that, each on its own machine
-        measure_disturbed_again(executor, work, progress)  # before verdicts ask for more rounds
-    _add_rounds(executor, work, progress)
-    if not executor.stores_records:
-        measure_disturbed_again(executor, work, progress)
+    _measure_more(executor, work, progress)
     if note := note_on_machines(work.shards, progress.records):
         work.observer.note(note)
+
+
+def _undecided(progress: Progress) -> Undecided:
+    """What the records so far do not decide, where the suite allows more rounds for it."""
+    measure = progress.work.plan.settings.measure
+    info = read_info(progress.summary.run_dir)
+    return undecided(progress.records, info, measure.most_rounds)
+
+
+def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
+    """Add rounds for what is undecided, and repeat what was disturbed.
+
+    Disturbed cells that verdicts wait for come before these rounds, which they may save; the others
+    come after them. Where a cell that is repeated costs a verdict, there are further rounds.
+    """
+    while True:
+        repeats = not executor.stores_records  # else its jobs do, each on its own machine
+        if repeats:
+            measure_disturbed_again(executor, work, progress, lambda: _undecided(progress).cells)
+        _add_rounds(executor, work, progress)
+        measured = progress.done
+        if repeats:
+            measure_disturbed_again(executor, work, progress)
+        if progress.done == measured:
+            return
 
 
 def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
@@ -139,8 +160,7 @@ def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
     for number in range(begun, measure.most_rounds):
         if measure.minutes is not None and progress.minutes >= measure.minutes:
             return
-        info = read_info(progress.summary.run_dir)
-        left = undecided(progress.records, info, measure.most_rounds)
+        left = _undecided(progress)
         work.rounds = {number: left.cells}
         if not progress.expect(work):
             return
