@@ -43,6 +43,9 @@ os.environ.setdefault("SYNTHBENCH_CEILING_SECONDS", "0.01")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Python collects whenever so many objects were made; reading the records of a run makes millions.
+gc.set_threshold(50_000, 20, 50)
+
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
 
