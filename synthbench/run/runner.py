@@ -128,6 +128,12 @@ def _measure(
         work.observer.note(note)
 
 
+def _rounds_left(progress: Progress) -> range:
+    """The numbers of the rounds that the suite allows after those that were begun."""
+    begun = 1 + max((record.round for record in progress.records), default=0)
+    return range(begun, progress.work.plan.settings.measure.most_rounds)
+
+
 def _undecided(progress: Progress) -> Undecided:
     """What the records so far do not decide, where the suite allows more rounds for it."""
     measure = progress.work.plan.settings.measure
@@ -141,9 +147,9 @@ def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
     Disturbed cells that verdicts wait for come before these rounds, which they may save; the others
     come after them. Where a cell that is repeated costs a verdict, there are further rounds.
     """
+    repeats = not executor.stores_records  # else its jobs do, each on its own machine
     while True:
-        repeats = not executor.stores_records  # else its jobs do, each on its own machine
-        if repeats:
+        if repeats and _rounds_left(progress):
             measure_disturbed_again(executor, work, progress, lambda: _undecided(progress).cells)
         _add_rounds(executor, work, progress)
         measured = progress.done
@@ -156,8 +162,7 @@ def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
 def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
     """Measure what is undecided in further rounds, within the suite's limits."""
     measure = work.plan.settings.measure
-    begun = 1 + max((record.round for record in progress.records), default=0)
-    for number in range(begun, measure.most_rounds):
+    for number in _rounds_left(progress):
         if measure.minutes is not None and progress.minutes >= measure.minutes:
             return
         left = _undecided(progress)
