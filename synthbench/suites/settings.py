@@ -266,8 +266,7 @@ class Measure(Section):
     retries: NonNegativeInt = Field(
         default=0,
         description="Times that a disturbed cell is measured again, when the machine is quiet, "
-        "at most: after the rounds of the whole plan where no verdict is known without it, the "
-        "others after the rounds that were added.",
+        "at most: cells of undecided comparisons before rounds are added, others at the end.",
         examples=[3],
     )
     aa: bool | None = Field(
