@@ -43,7 +43,8 @@ os.environ.setdefault("SYNTHBENCH_CEILING_SECONDS", "0.01")
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-# Python collects whenever so many objects were made; reading the records of a run makes millions.
+# By default Python looks for garbage after some hundred new objects; the records of a run are
+# millions.
 gc.set_threshold(50_000, 20, 50)
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
@@ -52,9 +53,9 @@ settings.load_profile("synthbench")
 
 @pytest.fixture(autouse=True, scope="module")
 def _only_own_garbage() -> None:
-    """Leave what imports and earlier files made out of collections, which measuring asks for often.
+    """Look for garbage only among what the tests of this file make, not in all that is imported.
 
-    With both frameworks imported, each would look at all of it, for a quarter of a second or more.
+    Measuring collects garbage often; with both frameworks each time would take 0.2 s or more.
     """
     gc.collect()
     gc.freeze()

@@ -155,15 +155,15 @@ def test_of_disturbed_cells_those_that_verdicts_wait_for_are_measured_again_firs
 def test_what_a_repeated_cell_leaves_undecided_gets_more_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """D in round 0 was as slow as in round 1 while it was disturbed; it is much faster now."""
+    """D in round 0, disturbed, is as slow as in round 1; its repeat is much faster."""
     monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
-    noise = dict(TIMES, FR=(0.7, 0.001))
-    monkeypatch.setattr("tests.test_further_rounds.TIMES", noise)
+    times = dict(TIMES, FR=(0.7, 0.001))
+    monkeypatch.setattr("tests.test_further_rounds.TIMES", times)
 
     def warn(cell: Cell, number: int, attempt: int) -> bool:
         if (cell.variant, number) != ("D", 0):
             return False
-        noise["D"] = (1.3, 0.001) if attempt == 0 else (1.02, 0.001)
+        times["D"] = (1.3, 0.001) if attempt == 0 else (1.02, 0.001)
         return attempt == 0
 
     executor = MadeUp(warn)

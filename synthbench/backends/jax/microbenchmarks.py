@@ -15,7 +15,7 @@ from synthbench.backends.jax.precision import full_precision
 
 
 class JaxOperation:
-    """One compiled operation on arrays that exist already; see `Kernel` in backends/base.py.
+    """One compiled operation on arrays that exist already; see `Operation` in backends/base.py.
 
     With `donates_last`, the result takes the memory of the last array and replaces it.
     """

@@ -14,7 +14,7 @@ from synthbench.backends.torch.precision import full_precision
 
 
 class TorchOperation:
-    """One operation on tensors that exist already; see `Kernel` in backends/base.py."""
+    """One operation on tensors that exist already; see `Operation` in backends/base.py."""
 
     def __init__(self, function: Callable[[], Tensor], device: str) -> None:
         self.function = function
