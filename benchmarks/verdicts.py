@@ -4,7 +4,8 @@
 
 Draws runs whose truth is known: in each round, a process takes the true time, changed by what
 processes of that run, at the same length, differed by between its rounds; or it has the true ratio,
-changed by what ratios differed by, if the run took them within its processes. Rounds are added to
+changed by what ratios differed by, if the run took them within its processes. As many cells are
+disturbed as in that run, and take the noise of its disturbed cells. Rounds are added to
 what is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per
 framework, the share of tables (one framework, mode and length) and of runs with a false verdict
 where nothing differs, how often a planted slowdown is found, how often `same` is said of it, and
@@ -35,6 +36,7 @@ from synthbench.analysis.comparison import (
     judge_estimates,
 )
 from synthbench.analysis.noise_floor import noise_floors
+from synthbench.measure.disturbed import disturbed
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
@@ -57,10 +59,16 @@ SPREADS: dict[str, tuple[float, list[float]]] = {
 
 
 class Recorded(NamedTuple):
-    """What the processes of a run differed by, by length: the logs of times, or of ratios."""
+    """What the processes of a run differed by: the logs of times, or of ratios.
 
-    logs: Sequence[NDArray[np.float64]]
+    `disturbed`: those of cells that were disturbed in some round, of all lengths; `share`: how many
+    of the cells these are.
+    """
+
+    logs: Sequence[NDArray[np.float64]]  # by length, without `disturbed`
     is_paired: bool  # ratios that were taken within a process
+    disturbed: NDArray[np.float64] = np.array([])
+    share: float = 0.0
 
 
 @dataclass
@@ -74,6 +82,7 @@ class Drawn:
     noise: NDArray[np.float64]
     rounds: NDArray[np.int64]  # that each comparison has: [table, variant]
     is_paired: bool
+    disturbed: NDArray[np.bool_]  # [table, cell]
 
     @property
     def first(self) -> int:
@@ -88,7 +97,7 @@ class Drawn:
         return noise_of_cells(
             {g: {(g, cell): dict(enumerate(self.noise[:n, g, cell].tolist()))
                  for cell, n in enumerate(measured[g])} for g in range(TABLES)},
-            lambda group: group % LENGTHS,
+            lambda group, cell: "disturbed" if self.disturbed[cell] else group % LENGTHS,
             shares_rounds=not self.is_paired,
         )  # fmt: skip
 
@@ -138,12 +147,13 @@ def main(
     grid = prepare(read_run(run)).cost_grid
     for framework in grid.frameworks():
         noise = recorded_noise(grid, framework)
-        together = np.concatenate(noise.logs)
+        together = np.concatenate([*noise.logs, noise.disturbed])
         typer.echo(
             f"{framework}: {'ratios in ' * noise.is_paired}{len(together)} processes differ from "
             "their cell's mean by "
             f"{100 * np.std(together):.1f}% (standard deviation), 95% of them by less than "
-            f"{100 * np.quantile(np.abs(together), 0.95):.1f}%"
+            f"{100 * np.quantile(np.abs(together), 0.95):.1f}%; {noise.share:.1%} of the cells "
+            "were disturbed"
         )
         for slowdown in SLOWDOWNS:
             typer.echo(f"  {described(noise, slowdown, runs, at_most, resolution)}")
@@ -165,14 +175,21 @@ def recorded_noise(grid: Grid, framework: str) -> Recorded:
     name = next((twin.variant for twin in baselines), "")
     pairs = {key: grid.paired_rounds(key, key._replace(variant=name, replica=0)) for key in keys}
     is_paired = all(own for key, own in pairs.items() if key not in baselines.values())
-    found: dict[int, list[float]] = {}
+    found: dict[int, list[float]] = {key.seq_len: [] for key in keys}
+    of_disturbed: list[float] = []
+    cells, ids = Counter[bool](), {cell for cell, _ in disturbed(grid.latest)}
     for key in keys:
         ratios = [pair.log_ratio for pair in pairs[key].values()]
         logs = np.array(ratios) if is_paired else np.log(grid.costs(key, "seconds"))
         if len(logs) > 1:
             own = (logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
-            found.setdefault(key.seq_len, []).extend(own)
-    return Recorded([np.array(found[length]) for length in sorted(found)], is_paired)
+            is_disturbed = grid.ids[key] in ids
+            (of_disturbed if is_disturbed else found[key.seq_len]).extend(own)
+            cells[is_disturbed] += 1
+    by_length = [np.array(found[length]) for length in sorted(found)]
+    return Recorded(
+        by_length, is_paired, np.array(of_disturbed), cells[True] / max(cells.total(), 1)
+    )
 
 
 def described(
@@ -208,7 +225,7 @@ def unequal(spreads: tuple[float, list[float]], rounds: int, tables: int) -> flo
     for _ in range(tables):
         logs = rng.normal(0, [spreads[0], *spreads[1]], (rounds, VARIANTS + 1)).T
         cells = {number: dict(enumerate(own.tolist())) for number, own in enumerate(logs)}
-        noise = noise_of_cells({"": cells}, str)
+        noise = noise_of_cells({"": cells}, lambda *_: "")
         judged = judge(
             [comparison(noise[0], noise[number]) for number in range(1, VARIANTS + 1)], MARGIN
         )
@@ -235,8 +252,11 @@ def sequential(
         for group in range(TABLES)
     ]
     drawn = np.stack(of_groups, axis=1)
+    is_disturbed = rng.random((TABLES, cells)) < noise.share
+    if noise.share:
+        drawn = np.where(is_disturbed, rng.choice(noise.disturbed, size=drawn.shape), drawn)
     rule = Rule(looks=at_most - LEAST + 1, resolution=resolution, same_within=MARGIN)
-    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST), noise.is_paired)
+    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST), noise.is_paired, is_disturbed)
     while True:
         judged = run.judged(slowdown, rule)
         undecided = np.array([one.verdict == "undecided" for one in judged])

@@ -34,12 +34,16 @@ def cells_of(logs: NDArray[np.float64]) -> dict[int, dict[int, float]]:
     return {cell: dict(enumerate(own.tolist())) for cell, own in enumerate(logs)}
 
 
+def one_family(*_: object) -> str:
+    return ""
+
+
 def between(noise: Mapping[C, CellNoise]) -> dict[C, Moderated]:
     return {cell: one.between for cell, one in noise.items()}
 
 
 def noise_of(logs: NDArray[np.float64]) -> dict[int, Moderated]:
-    return between(noise_of_cells({"group": cells_of(logs)}, str))
+    return between(noise_of_cells({"group": cells_of(logs)}, one_family))
 
 
 @settings(max_examples=25)
@@ -85,7 +89,7 @@ def test_families_are_told_apart() -> None:
         for mode in ("forward", "train")
         for rows in [rng.normal(0, spread, (CELLS, 4))]
     }
-    noise = between(noise_of_cells(groups, lambda group: group[0]))
+    noise = between(noise_of_cells(groups, lambda group, _: group[0]))
     for (name, _, _), one in noise.items():
         assert math.sqrt(one.variance) == pytest.approx(
             {"calm": 0.001, "noisy": 0.1}[name], rel=0.7
@@ -99,16 +103,16 @@ def test_few_cells_and_single_rounds_have_no_noise() -> None:
     assert noise_of(logs[:, :1]) == {}
     cells = cells_of(logs)
     cells[0] = {0: 1.0}
-    assert set(noise_of_cells({"": cells}, str)) == set(range(1, CELLS))
+    assert set(noise_of_cells({"": cells}, one_family)) == set(range(1, CELLS))
 
 
 def test_a_round_of_few_cells_counts_as_their_noise() -> None:
     """What the machine did to all of them there is not known."""
     cells = cells_of(np.random.default_rng(4).normal(0, 0.01, (CELLS, 2)))
-    before = between(noise_of_cells({"": cells}, str))
+    before = between(noise_of_cells({"": cells}, one_family))
     for cell in (0, 1):
         cells[cell][2] = cells[cell][0] + 1.0
-    after = between(noise_of_cells({"": cells}, str))
+    after = between(noise_of_cells({"": cells}, one_family))
     assert 2 not in round_effects(cells)
     assert after[0].variance > 10 * before[0].variance
 
@@ -139,7 +143,7 @@ def test_tables_have_a_false_verdict_in_5_of_100_cases_at_most(rounds: int, degr
             group: {(group, cell): dict(enumerate(own.tolist())) for cell, own in enumerate(logs)}
             for group, logs in enumerate(groups)
         }
-        noise = between(noise_of_cells(cells, lambda group: ""))
+        noise = between(noise_of_cells(cells, one_family))
         found = estimate(
             [
                 Comparison(tuple(logs[0] - logs[n]), 0.0, sides=(noise[group, n], noise[group, 0]))

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from synthbench.errors import NotationError
+from synthbench.measure.disturbed import cores_far, disturbed
 from synthbench.record import Record
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.further_rounds import cores_far, disturbed
 from synthbench.run.runner import run_plan
 from synthbench.run_info import Machine
 from synthbench.store import read_run

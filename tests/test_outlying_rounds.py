@@ -89,7 +89,7 @@ def test_less_than_a_percent_is_never_set_aside() -> None:
 
 def noise_of(logs: NDArray[np.float64]) -> dict[int, CellNoise]:
     cells = {cell: dict(enumerate(own.tolist())) for cell, own in enumerate(logs)}
-    return noise_of_cells({"group": cells}, str)
+    return noise_of_cells({"group": cells}, lambda *_: "")
 
 
 def test_a_slow_process_changes_no_interval() -> None:

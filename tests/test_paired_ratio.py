@@ -148,6 +148,31 @@ def test_the_spread_of_ratios_is_pooled_without_what_a_round_does_to_all() -> No
     assert math.sqrt(one.sides[0].variance) > 0.15
 
 
+@pytest.mark.parametrize("marked", [0, 2, 4])
+def test_cells_that_were_disturbed_do_not_widen_the_intervals_of_others(marked: int) -> None:
+    """Where three or more were, which is enough to know how noisy such cells are."""
+    disturbed = [f"FR(rank={n})" for n in range(1, 5)]
+    records = [
+        one if one.cell.variant not in disturbed[:marked] or one.round else with_warning(one)
+        for one in many(3, 0.01, **dict.fromkeys(disturbed, 0.3))
+    ]
+    grid = Grid(records, ())
+    found = [grid.compare(key(f"FR(rank={n})"), key("V"), "V") for n in range(1, 13)]
+    sides = [one.sides[0] for one in found if not isinstance(one, str)]
+    degrees = {one.degrees for one in sides[4:]}
+    if marked < 3:
+        assert len({one.degrees for one in sides}) == 1 and max(degrees) < 4
+    else:
+        assert min(degrees) > 8
+        assert all(0.005 < math.sqrt(one.variance) < 0.015 for one in sides[4:])
+        assert all(math.sqrt(one.variance) > 0.1 for one in sides[:4])
+
+
+def with_warning(one: Record) -> Record:
+    measured = one.measurements.model_copy(update={"warnings": ["disturbed"]})
+    return one.model_copy(update={"measurements": measured})
+
+
 def test_a_further_round_needs_no_process_of_the_baseline_alone() -> None:
     records = many(2, 0.0)
     noisy = [

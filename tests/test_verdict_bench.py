@@ -13,6 +13,7 @@ from benchmarks.verdicts import (
     SPREADS,
     TABLES,
     VARIANTS,
+    Drawn,
     Recorded,
     by_table,
     described,
@@ -20,11 +21,12 @@ from benchmarks.verdicts import (
     sequential,
     unequal,
 )
+from synthbench.analysis.comparison import Rule
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
 from synthbench.suites.suite import load_suite
-from tests.test_paired_ratio import timed
+from tests.test_paired_ratio import timed, with_warning
 from tests.test_tables import cell, record
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "seq_scaling" / "cpu-reference"
@@ -82,6 +84,34 @@ def test_the_noise_of_ratios_within_processes_is_what_these_differ_by() -> None:
     assert noise.is_paired
     half = np.log(1.5) / np.sqrt(2)
     assert sorted(noise.logs[0]) == pytest.approx([-half, 0, 0, half])
+
+
+def test_disturbed_cells_have_a_noise_of_their_own() -> None:
+    """R, with a warning in its second round; the calm cells at its length keep their noise."""
+    one = cell("V", "torch", "train", 64)
+    found = [record(one, 0.01), record(one, 0.02, round=1)]
+    disturbed = cell("R", "torch", "train", 64)
+    found += [record(disturbed, 0.01), with_warning(record(disturbed, 0.05, round=1))]
+    noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
+    assert noise.share == 0.5
+    for logs, ratio in ((noise.logs[0], 2), (noise.disturbed, 5)):
+        half = np.log(ratio) / np.sqrt(2)
+        assert sorted(logs) == pytest.approx([-half, half])
+
+
+@pytest.mark.parametrize("is_paired", [False, True], ids=["times", "ratios"])
+def test_disturbed_cells_leave_the_verdicts_of_others_as_they_are(is_paired: bool) -> None:
+    """The first two variants of each table, whose noise is a hundred times that of others."""
+    rng = np.random.default_rng(0)
+    first = 1 if is_paired else 2
+    disturbed = np.zeros((TABLES, first + VARIANTS), dtype=bool)
+    disturbed[:, first : first + 2] = True
+    noise = rng.normal(0, 1, (LEAST, *disturbed.shape)) * np.where(disturbed, 0.3, 0.003)
+    run = Drawn(noise, np.full((TABLES, VARIANTS), LEAST), is_paired, disturbed)
+    found = [[one.verdict for one in table] for table in by_table(run.judged(1.1, Rule()))]
+    assert {one for table in found for one in table[2:]} == {"slower"}
+    of_disturbed = [one for table in found for one in table[:2]]
+    assert of_disturbed.count("undecided") > 0.8 * len(of_disturbed)
 
 
 def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:

@@ -28,7 +28,7 @@ class CellNoise(NamedTuple):
 
 def noise_of_cells(
     groups: Mapping[G, Mapping[C, Logs]],
-    family_of: Callable[[G], Hashable],
+    family_of: Callable[[G, C], Hashable],
     shares_rounds: bool = True,
 ) -> dict[C, CellNoise]:
     """The variance of the log of each cell between rounds; without what all cells share.
@@ -59,9 +59,9 @@ def noise_of_cells(
             if len(logs) > 1
         }
         spread = usual_spread(free.values())
-        own = families.setdefault(family_of(group), {})
-        own |= {cell: set_aside(logs, spread) for cell, logs in free.items()}
-        before |= {cell: (cells[cell], effects) for cell in free}
+        for cell, logs in free.items():
+            families.setdefault(family_of(group, cell), {})[cell] = set_aside(logs, spread)
+            before[cell] = cells[cell], effects
     found: dict[C, CellNoise] = {}
     for own in families.values():
         variances = [

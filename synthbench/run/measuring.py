@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from synthbench.measure.disturbed import disturbed
 from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Record
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.further_rounds import disturbed
 from synthbench.run.progress import Observer
 from synthbench.run.resume import add_machine
 from synthbench.run_info import Machine

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from synthbench.measure.disturbed import disturbed
 from synthbench.record import Record, latest, now
 from synthbench.run.cell_runner import record_of
 from synthbench.run.executors.base import Executor, Work
 from synthbench.run.executors.local import LocalExecutor
-from synthbench.run.further_rounds import Undecided, disturbed, undecided
+from synthbench.run.further_rounds import Undecided, undecided
 from synthbench.run.job import Reply
 from synthbench.run.measuring import (
     Progress,
@@ -27,7 +28,7 @@ from synthbench.run_info import RunInfo
 from synthbench.store import create_run, read_info, require_new, write_info
 from synthbench.suites.plan import Plan
 
-DISTURBED = "disturbed"  # in `retry`, with what `further_rounds.disturbed` means
+DISTURBED = "disturbed"  # in `retry`, with what `measure.disturbed` means
 
 
 def run_plan(

@@ -16,6 +16,7 @@ import pandas as pd
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
+from synthbench.measure.disturbed import disturbed
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
@@ -255,7 +256,7 @@ class Grid:
     @cached_property
     def _noise(self) -> RoundNoise:
         """How much cells differ between rounds."""
-        return RoundNoise(self.ids, self._by_round)
+        return RoundNoise(self.ids, self._by_round, {cell for cell, _ in disturbed(self.latest)})
 
     @cached_property
     def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:

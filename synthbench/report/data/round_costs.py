@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
+from synthbench.analysis.moderated_variance import FEWEST
 from synthbench.report.data.frame import Values
 from synthbench.report.data.key import Key, group_of
 
@@ -91,10 +93,15 @@ def _units(values: Values, records: Sequence[Any]) -> dict[tuple[str, str], floa
 
 @dataclass(frozen=True)
 class RoundNoise:
-    """How much cells differ between rounds, of those that one machine measured in all rounds."""
+    """How much cells differ between rounds, of those that one machine measured in all rounds.
+
+    `disturbed`: the ids of cells with a disturbed round. They differ by more than the others. As
+    they are few, those of all lengths are taken together, unless there are fewer than FEWEST.
+    """
 
     ids: Mapping[Key, str]
     by_round: ByRound
+    disturbed: Collection[str] = ()
 
     @cached_property
     def times(self) -> dict[Key, CellNoise]:
@@ -141,12 +148,26 @@ class RoundNoise:
             if len({one.machine for one in rounds.values()}) == 1
         }
 
-    @staticmethod
     def _noise(
-        logs: Mapping[Key, Mapping[int, float]], *, shares_rounds: bool
+        self, logs: Mapping[Key, Mapping[int, float]], *, shares_rounds: bool
     ) -> dict[Key, CellNoise]:
         groups: dict[tuple[Any, ...], dict[Key, Mapping[int, float]]] = {}
         for key, own in logs.items():
             if own:
                 groups.setdefault(group_of(key), {})[key] = own
-        return noise_of_cells(groups, lambda group: (group[1], group[3]), shares_rounds)
+        return noise_of_cells(groups, self._family, shares_rounds)
+
+    def _family(self, _: Hashable, key: Key) -> Hashable:
+        """The cells that one is about as noisy as."""
+        if self._disturbed_cells[key.framework] >= FEWEST and self.ids[key] in self.disturbed:
+            return key.framework, "disturbed"
+        return key.framework, key.seq_len
+
+    @cached_property
+    def _disturbed_cells(self) -> Counter[str]:
+        """How many each framework has, of several rounds."""
+        return Counter(
+            key.framework
+            for key, rounds in self._of_one_machine.items()
+            if len(rounds) > 1 and self.ids[key] in self.disturbed
+        )
