@@ -221,7 +221,7 @@ def test_what_a_form_offers_is_known_without_computing(framework: str, mode: str
 
 
 def series(
-    variant: str, *paths: str, work: str = "attention", flops: int = 0, **changes: Any
+    variant: str, *paths: str, work: str = "attention", flops: int = 1, **changes: Any
 ) -> Series:
     cells = [cell(variant=variant, seq_len=2**n, max_len=2**n, **changes) for n in range(3)]
     offers = [Offer((Kernel(path), Kernel("other")), work, flops) for path in paths]
@@ -235,6 +235,16 @@ def test_mixers_with_the_same_kernels_share_a_choice() -> None:
         series("R", "a", "b", "b", work="attention, constant weights"),
     ]  # fmt: skip
     assert groups_of([*alike, *apart]) == [alike, *([one] for one in apart)]
+
+
+def test_a_mixer_with_much_more_work_shares_no_choice() -> None:
+    """Nor is the order of groups changed: those whose first mixer comes first are first."""
+    works = {"V": 100, "D": 26, "conv": 1000, "FR": 250, "FD": 399}
+    of = {name: series(name, "a", flops=flops) for name, flops in works.items()}
+    groups = [[one.cells[0].variant for one in group] for group in groups_of(of.values())]
+    assert groups == [["V", "D", "FR", "FD"], ["conv"]]
+    unknown = series("R", "a", flops=0)
+    assert groups_of([unknown, unknown]) == [[unknown], [unknown]]
 
 
 def timed_at(series: Series, **chosen: Kernel) -> Search:

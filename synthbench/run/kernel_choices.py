@@ -24,6 +24,7 @@ from synthbench.suites.cell import Cell
 
 OFFERS = "synthbench.measure.kernel_choice:offers"
 CHOOSE = "synthbench.measure.kernel_choice:choose_kernel"
+FARTHEST = math.log(4)  # `Series.distance`; one with ten times the work has other best kernels
 LEAST_SECONDS = 1.0  # that a call may take, however little is left
 
 
@@ -187,11 +188,16 @@ class Race:
 
 
 def groups_of(found: Iterable[Series]) -> list[list[Series]]:
-    """Mixers that can share a choice."""
-    groups: dict[tuple[object, ...], list[Series]] = {}
+    """Mixers that can share a choice: each is less than FARTHEST from the first of its group."""
+    groups: dict[tuple[object, ...], list[list[Series]]] = {}
     for series in found:
-        groups.setdefault(series.same, []).append(series)
-    return list(groups.values())
+        alike = groups.setdefault(series.same, [])
+        near = (group for group in alike if group[0].distance(series) < FARTHEST)
+        if (group := next(near, None)) is not None:
+            group.append(series)
+        else:
+            alike.append([series])
+    return [group for alike in groups.values() for group in alike]
 
 
 def taken(series: Series, search: Search, first: Search) -> list[KernelChoice]:
