@@ -18,8 +18,12 @@ from synthbench.record import Memory, Record, Timing
 from synthbench.report.data.frame import OUTCOMES, pool_rounds, record_frame
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.noise import noise_of
-from synthbench.report.data.table import Column, Marked, for_machines, for_reading
-from tests.test_tables import cell, info, record
+from synthbench.report.data.prepared import prepare
+from synthbench.report.data.table import MARK, Column, Marked, for_machines, for_reading
+from synthbench.report.screen.head import trust
+from synthbench.report.tables.catalog import make_tables
+from tests.test_ratios import steady
+from tests.test_tables import cell, info, record, run_of
 
 SAMPLES = (0.9, 1.0, 1.1)  # of `record`, times its seconds: three, so the interval spans them
 ERROR = math.log(1.1 / 0.9) / (2 * 1.959964)  # standard error of one such median's logarithm
@@ -281,6 +285,27 @@ def test_a_value_is_marked_only_where_the_timing_was_disturbed() -> None:
     assert not isinstance(grid.value(key(), "peak_bytes"), Marked)
     assert grid.value(key(), "steps_per_second") == pytest.approx(2)
     assert grid.value(key("D"), "steps_per_second") == "no cell"
+
+
+@pytest.mark.parametrize("far", [{"R"}, {"V", "R"}, {"V", "R", "D"}])
+def test_so_is_one_whose_cores_were_far_unlike_those_of_most(far: set[str]) -> None:
+    """Of four cells: where half or more have far cores, that is the machine."""
+    found = []
+    for name in ("V", "R", "D", "FR"):
+        timing = steady(0.5).model_copy(
+            update={"core_distances": [1.2, 2.1 if name in far else 1.3]}
+        )
+        found.append(record(at(name), timing=timing))
+    run = run_of(found)
+    grid = prepare(run).grid
+    marked = {n for n in ("V", "R", "D", "FR")
+              if isinstance(grid.value(key(n), "steps_per_second"), Marked)}  # fmt: skip
+    assert marked == (far if len(far) < 2 else set())
+    (table,) = (one for one in make_tables(run) if one.name == "warnings")
+    assert [row[0] for row in table.rows] == sorted(marked)
+    assert f"disturbed {len(marked)} of 4" in " ".join(trust(prepare(run)))
+    marks = [line for line in prepare(run).context.shared if line.startswith(MARK)]
+    assert len(marks) == len(marked)
 
 
 def test_a_number_of_a_failed_cell_is_known_and_not_shown() -> None:

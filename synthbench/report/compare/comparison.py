@@ -238,7 +238,7 @@ def _remark(first: Side, second: Side, own: Cell, other: Cell) -> str:
     disturbed = [
         side.letter
         for side, cell in ((first, own), (second, other))
-        if (side.grid.cell(side.key(cell)) or {}).get("warnings")
+        if side.grid.ids.get(side.key(cell)) in side.grid.disturbed_cells
     ]
     if disturbed:
         parts.append(f"disturbed in {' and '.join(disturbed)}")

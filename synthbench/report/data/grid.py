@@ -254,9 +254,19 @@ class Grid:
         return costs_by_round(self._values, self.latest, self._cells)
 
     @cached_property
+    def disturbed(self) -> set[tuple[str, int]]:
+        """Cell id and round of what something disturbed, in the attempts that count."""
+        return disturbed(self.latest)
+
+    @cached_property
+    def disturbed_cells(self) -> set[str]:
+        """The ids of cells with a disturbed round."""
+        return {cell_id for cell_id, _ in self.disturbed}
+
+    @cached_property
     def _noise(self) -> RoundNoise:
         """How much cells differ between rounds."""
-        return RoundNoise(self.ids, self._by_round, {cell for cell, _ in disturbed(self.latest)})
+        return RoundNoise(self.ids, self._by_round, self.disturbed_cells)
 
     @cached_property
     def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
@@ -303,7 +313,7 @@ class Grid:
             return NOT_MEASURED
         if isinstance(number, str) or column not in self._timed:
             return number
-        return Marked(number) if self._pooled["warnings"][place] else number
+        return Marked(number) if self.ids[key] in self.disturbed_cells else number
 
     @cached_property
     def _timed(self) -> set[str]:

@@ -158,7 +158,7 @@ class RoundNoise:
         return noise_of_cells(groups, self._family, shares_rounds)
 
     def _family(self, _: Hashable, key: Key) -> Hashable:
-        """The cells that one is about as noisy as."""
+        """The same for cells that are about equally noisy."""
         if self._disturbed_cells[key.framework] >= FEWEST and self.ids[key] in self.disturbed:
             return key.framework, "disturbed"
         return key.framework, key.seq_len

@@ -66,8 +66,7 @@ def trust(prepared: Prepared) -> list[str]:
     ]
     if prepared.cost_grid.records:
         found += [f"noise {', '.join(medians) or 'not measured'}"]
-    disturbed = sum(bool(row and row["warnings"]) for row in map(grid.cell, grid.keys))
-    found += [f"disturbed {disturbed} of {len(grid.keys)}"]
+    found += [f"disturbed {len(grid.disturbed_cells)} of {len(grid.keys)}"]
     if aside := sum(count for count, _ in grid.set_aside.values()):
         found += [f"set aside {aside}"]  # of how many processes: in the table `noise`
     outcomes = Counter(reason for key in grid.keys if (reason := grid.missing(key)))

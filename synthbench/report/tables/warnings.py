@@ -7,6 +7,8 @@ from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import MARK, Column, Table
 from synthbench.report.tables.layout import Row, key_columns, key_values
 
+CORES_FAR = "the cores were far apart, unlike those of most cells"
+
 
 def warnings(grid: Grid, context: Context) -> Table:
     """One row per warning of each record."""
@@ -15,10 +17,12 @@ def warnings(grid: Grid, context: Context) -> Table:
     rows: list[Row] = []
     by_cell: dict[Key, list[tuple[int, str]]] = {key: [] for key in grid.keys}
     for record in grid.records:
-        if not record.warnings:
-            continue
-        entries = [(record.round, text) for text in record.warnings]
-        by_cell.setdefault(grid.key(record.cell), []).extend(entries)
+        texts = record.warnings
+        if not texts and (record.id, record.round) in grid.disturbed:
+            texts = [CORES_FAR]
+        if texts:
+            entries = [(record.round, text) for text in texts]
+            by_cell.setdefault(grid.key(record.cell), []).extend(entries)
     for key, entries in by_cell.items():
         keys = key_values(grid, key.setting, key.variant, key.framework, key.mode, key.seq_len)
         rows += [(*keys, str(number), text) for number, text in sorted(set(entries))]
