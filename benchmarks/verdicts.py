@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
@@ -142,9 +142,16 @@ def main(
     runs: Annotated[int, typer.Option(help="Runs of each kind.")] = 100,
     at_most: Annotated[int, typer.Option(help="Rounds of a comparison.")] = 6,
     resolution: Annotated[float, typer.Option(help="As of a suite.")] = RESOLUTION,
+    first_attempts: Annotated[
+        bool, typer.Option(help="Only the first rounds, before disturbed cells were repeated.")
+    ] = False,
 ) -> None:
     """Draw and judge tables, and print how often they are right."""
-    grid = prepare(read_run(run)).cost_grid
+    read = read_run(run)
+    if first_attempts:
+        records = [one for one in read.records if one.attempt == 0 and one.round < LEAST]
+        read = replace(read, records=records)
+    grid = prepare(read).cost_grid
     for framework in grid.frameworks():
         noise = recorded_noise(grid, framework)
         together = np.concatenate([*noise.logs, noise.disturbed])
