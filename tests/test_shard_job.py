@@ -87,7 +87,7 @@ def moved(path: Path, machine: str) -> None:
 
 
 def test_killed_stopped_and_continued_jobs_complete_a_shard(tmp_path: Path) -> None:
-    order = begun(tmp_path / "run", plan("V", "R", rounds=4))
+    order = begun(tmp_path / "run", plan("V", "R", rounds=8))
     assert read_order(tmp_path / "run", order.shard.name) == order
     assert ordered_shards(tmp_path / "run") == [order.shard.name]
     run_dir, follower, seen = tmp_path / "run", Follower(tmp_path / "run"), []
