@@ -36,7 +36,6 @@ from synthbench.analysis.comparison import (
     judge_estimates,
 )
 from synthbench.analysis.noise_floor import noise_floors
-from synthbench.measure.disturbed import disturbed
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run
@@ -184,13 +183,13 @@ def recorded_noise(grid: Grid, framework: str) -> Recorded:
     is_paired = all(own for key, own in pairs.items() if key not in baselines.values())
     found: dict[int, list[float]] = {key.seq_len: [] for key in keys}
     of_disturbed: list[float] = []
-    cells, ids = Counter[bool](), {cell for cell, _ in disturbed(grid.latest)}
+    cells = Counter[bool]()
     for key in keys:
         ratios = [pair.log_ratio for pair in pairs[key].values()]
         logs = np.array(ratios) if is_paired else np.log(grid.costs(key, "seconds"))
         if len(logs) > 1:
             own = (logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
-            is_disturbed = grid.ids[key] in ids
+            is_disturbed = grid.ids[key] in grid.disturbed_cells
             (of_disturbed if is_disturbed else found[key.seq_len]).extend(own)
             cells[is_disturbed] += 1
     by_length = [np.array(found[length]) for length in sorted(found)]

@@ -303,6 +303,11 @@ def test_so_is_one_whose_cores_were_far_unlike_those_of_most(far: set[str]) -> N
     assert marked == (far if len(far) < 2 else set())
     (table,) = (one for one in make_tables(run) if one.name == "warnings")
     assert [row[0] for row in table.rows] == sorted(marked)
+    # A warning in the last attempt says nothing of the cores in an earlier one.
+    warned = record(at("FR"), warnings=["busy"]).model_copy(update={"attempt": 1})
+    (table,) = (one for one in make_tables(run_of([*found, warned])) if one.name == "warnings")
+    assert sorted(row[0] for row in table.rows if row[-1] == "busy") == ["FR"]
+    assert sorted(row[0] for row in table.rows if row[-1] != "busy") == sorted(marked)
     assert f"disturbed {len(marked)} of 4" in " ".join(trust(prepare(run)))
     marks = [line for line in prepare(run).context.shared if line.startswith(MARK)]
     assert len(marks) == len(marked)

@@ -159,12 +159,12 @@ class RoundNoise:
 
     def _family(self, _: Hashable, key: Key) -> Hashable:
         """The same for cells that are about equally noisy."""
-        if self._disturbed_cells[key.framework] >= FEWEST and self.ids[key] in self.disturbed:
+        if self._number_disturbed[key.framework] >= FEWEST and self.ids[key] in self.disturbed:
             return key.framework, "disturbed"
         return key.framework, key.seq_len
 
     @cached_property
-    def _disturbed_cells(self) -> Counter[str]:
+    def _number_disturbed(self) -> Counter[str]:
         """How many each framework has, of several rounds."""
         return Counter(
             key.framework

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from synthbench.measure.disturbed import cores_far
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import MARK, Column, Table
@@ -18,7 +19,7 @@ def warnings(grid: Grid, context: Context) -> Table:
     by_cell: dict[Key, list[tuple[int, str]]] = {key: [] for key in grid.keys}
     for record in grid.records:
         texts = record.warnings
-        if not texts and (record.id, record.round) in grid.disturbed:
+        if not texts and cores_far(record) and (record.id, record.round) in grid.disturbed:
             texts = [CORES_FAR]
         if texts:
             entries = [(record.round, text) for text in texts]
