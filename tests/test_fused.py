@@ -16,7 +16,8 @@ import synthbench
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.backends.torch import backend, cpu_matmul
-from synthbench.backends.torch.mixers import blockwise, fused_attention, head_convolution
+from synthbench.backends.torch.mixers import fused_attention, head_convolution
+from synthbench.backends.torch.mixers.blocks import BLOCK_SIZES
 from synthbench.backends.torch.mixers.weight_cache import cached_bytes
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
@@ -40,7 +41,7 @@ def blocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
     by_onednn(monkeypatch, request.param == "blocks by oneDNN")
     if request.param != "one block":
         never_short(monkeypatch)
-        monkeypatch.setitem(blockwise.SIZES, "cpu", ({"queries": 5, "logits": 1},))
+        monkeypatch.setitem(BLOCK_SIZES, "cpu", ({"queries": 5, "logits": 1},))
 
 
 def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +55,7 @@ def never_short(monkeypatch: pytest.MonkeyPatch) -> None:
 def few_queries(monkeypatch: pytest.MonkeyPatch) -> None:
     never_short(monkeypatch)
     size = {"queries": 4, "logits": 150}  # two heads together, or one
-    monkeypatch.setitem(blockwise.SIZES, "cpu", (size,))
+    monkeypatch.setitem(BLOCK_SIZES, "cpu", (size,))
 
 
 def require_same(model: Model, dtype: str, batch: Batch, start: Any) -> list[str]:

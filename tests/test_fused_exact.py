@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,8 @@ from torch import Tensor
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
 from synthbench.backends.torch import cpu_matmul
 from synthbench.backends.torch.mixers import blockwise, flash, fused_attention, head_convolution
+from synthbench.backends.torch.mixers.block_logits import Rows, as_they_are
+from synthbench.backends.torch.mixers.blocks import BLOCK_SIZES, divide
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.backends.torch.private_api import fake_tensors
 from synthbench.kernel import Kernel
@@ -84,7 +87,7 @@ def test_wide_logits_keep_the_numbers_of_the_reference(
 ) -> None:
     """Only the largest of such logits has a weight: also beside padding and later keys."""
     size = {"queries": queries, "logits": 1 if queries < 9 else 2**18}
-    monkeypatch.setitem(blockwise.SIZES, "cpu", (size,))
+    monkeypatch.setitem(BLOCK_SIZES, "cpu", (size,))
     p = start_of(variant, scale)
     for mask, causal in MASKS:
         got, want = both(variant, p, mask, causal, torch.float64)
@@ -179,7 +182,7 @@ def test_blocks_take_every_query_once(length: int, causal: bool, queries: int, l
     kernel = Kernel("blocks", queries=queries, logits=logits)
     heads, batch = 3, 4
     taken = np.zeros((heads, batch, length), dtype=int)
-    for block in blockwise._blocks(heads, batch, length, kernel, causal):
+    for block in divide(heads, batch, length, kernel, causal):
         taken[block.heads, block.examples, block.queries] += 1
         assert block.keys == (block.queries.stop if causal else length)
         count = (
@@ -189,6 +192,30 @@ def test_blocks_take_every_query_once(length: int, causal: bool, queries: int, l
         one = min(queries, length) * length
         assert count <= max(logits, one), "more logits than a block may have"
     assert (taken == 1).all()
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("made", [as_they_are, lambda keys, table: 2 * table[..., :keys]])
+@pytest.mark.parametrize(("heads", "batch"), [(3, 2), (3, 1), (1, 2), (1, 1)])
+def test_blocks_add_to_the_gradient_of_a_shared_table(
+    heads: int, batch: int, made: Callable[..., torch.Tensor], causal: bool
+) -> None:
+    """A table [heads or 1, batch or 1, l, l] of logits, larger than the inputs."""
+    torch.manual_seed(0)
+    length = 7
+    table = torch.randn(heads, batch, length + 2, length + 2, dtype=torch.float64)
+    value = torch.randn(3, 2, length, 4, dtype=torch.float64)
+    dy, table = torch.randn_like(value), table.requires_grad_()
+    kernel = Kernel("blocks", queries=3, logits=1)
+    term = Rows(made, (table,))
+    y = blockwise.attend(None, [term], value, causal=causal, kernel=kernel)
+    (found,) = torch.autograd.grad(y, [table], dy)
+    logits = made(length, table[:, :, :length])
+    if causal:
+        logits = logits.masked_fill(torch.ones(length, length).triu(1).bool(), -torch.inf)
+    plain = torch.softmax(logits, -1) @ value
+    torch.testing.assert_close(y, plain)
+    torch.testing.assert_close(found, torch.autograd.grad(plain, [table], dy)[0])
 
 
 def test_gradients_over_many_blocks_keep_the_digits_of_bfloat16() -> None:
@@ -212,7 +239,7 @@ def test_gradients_over_many_blocks_keep_the_digits_of_bfloat16() -> None:
         # one example and head at a time
         kernel = Kernel("blocks", queries=queries, logits=queries * length)
         y = blockwise.attend(
-            (p["query"], p["key"]), [blockwise.Rows(rows, (p["table"],), (p["scale"],))],
+            (p["query"], p["key"]), [Rows(rows, (p["table"],), (p["scale"],))],
             p["value"], kernel=kernel,
         )  # fmt: skip
         found = torch.autograd.grad(y, list(p.values()), dy.to(dtype))

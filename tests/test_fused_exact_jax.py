@@ -18,7 +18,7 @@ from synthbench.backends.jax.mixers import (
     head_convolution,
     light_conv,
 )
-from synthbench.backends.jax.mixers.blockwise import Blocks, block_size
+from synthbench.backends.jax.mixers.blocks import FEWEST_QUERIES, Blocks, block_size, sizes
 from synthbench.backends.jax.mixers.terms import Bias, Features, Outer
 from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, recording_kernels
@@ -176,7 +176,7 @@ def test_the_widest_shifted_kernel_is_inside() -> None:
 
 def test_sizes_of_blocks() -> None:
     kernel = Kernel("blocks", logits=1000, queries=100)
-    assert blockwise.FEWEST_QUERIES == {"cpu": 32, "cuda": 128}
+    assert FEWEST_QUERIES == {"cpu": 32, "cuda": 128}
 
     def size(length: int, together: int, kernel: Kernel = kernel) -> int:
         return block_size(length, length, kernel, 32, together)
@@ -196,8 +196,8 @@ def test_sizes_of_blocks() -> None:
 
 def test_a_block_on_a_gpu_counts_the_logits_of_all_examples_and_heads() -> None:
     """Enough to fill it, however long the input is; few iterations, which each add to all."""
-    first, *others = (Kernel("blocks", **size) for size in blockwise.sizes("cuda", table=False))  # type: ignore[arg-type]
-    fewest = blockwise.FEWEST_QUERIES["cuda"]
+    first, *others = (Kernel("blocks", **size) for size in sizes("cuda", table=False))  # type: ignore[arg-type]
+    fewest = FEWEST_QUERIES["cuda"]
     for length, batch, queries in ((512, 4, 512), (8192, 4, 512), (32768, 1, 512), (32768, 4, 128)):
         logits = batch * 8 * length
         assert block_size(length, logits, first, fewest) == queries

@@ -19,7 +19,7 @@ from synthbench.backends.torch import backend as torch_backend
 from synthbench.backends.torch import placement as torch_placement
 from synthbench.backends.torch import step as torch_step
 from synthbench.backends.torch.cpu_matmul import libraries
-from synthbench.backends.torch.mixers import blockwise
+from synthbench.backends.torch.mixers import blocks
 from synthbench.errors import FrameworkMissingError
 from synthbench.measure import parity
 from synthbench.record import Measurements, Record
@@ -164,8 +164,8 @@ def on(kind: str) -> Any:
 @pytest.mark.parametrize("kind", ["cuda", "xpu:1", "mps"])
 def test_kernels_for_processors_are_not_offered_to_accelerators(kind: str) -> None:
     assert libraries(on(kind)) == ("",)
-    assert blockwise.sizes(torch.device(kind)) == blockwise.SIZES["cuda"]
-    assert blockwise.sizes(torch.device("meta")) == blockwise.SIZES["cpu"]
+    assert blocks.sizes(torch.device(kind)) == blocks.BLOCK_SIZES["cuda"]
+    assert blocks.sizes(torch.device("meta")) == blocks.BLOCK_SIZES["cpu"]
 
 
 def test_inputs_get_their_type_before_they_leave_the_cpu(monkeypatch: pytest.MonkeyPatch) -> None:

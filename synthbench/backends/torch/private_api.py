@@ -38,12 +38,15 @@ def has_linear_pointwise() -> bool:
         return False
 
 
-def softmax_backward(d_weights: Tensor, weights: Tensor) -> Tensor:
-    """The gradient of logits from that of weights = softmax(logits) over the last axis."""
+def softmax_backward(d_weights: Tensor, weights: Tensor, out: Tensor | None = None) -> Tensor:
+    """The gradient of logits from that of weights = softmax(logits) over the last axis.
+
+    `out`: memory to write it to, which may be that of `d_weights`; None: new memory.
+    """
     kernel: Callable[..., Tensor] | None = getattr(torch, "_softmax_backward_data", None)
     if kernel is not None:
         try:
-            return kernel(d_weights, weights, -1, weights.dtype)
+            return kernel(d_weights, weights, -1, weights.dtype, grad_input=out)
         except TypeError:  # it takes other arguments now
             pass
     product = d_weights * weights

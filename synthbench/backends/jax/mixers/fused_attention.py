@@ -11,7 +11,8 @@ import jax.numpy as jnp
 from jax import Array, lax
 
 from synthbench.backends import kernel_record
-from synthbench.backends.jax.mixers import blockwise, cudnn, features
+from synthbench.backends.jax.mixers import cudnn, features
+from synthbench.backends.jax.mixers.blocks import ALL_TOGETHER_UP_TO, sizes
 from synthbench.backends.jax.mixers.blockwise import attend
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, zero_padded
 from synthbench.backends.jax.mixers.terms import Bias, Features, Term
@@ -46,10 +47,10 @@ def kernels(
     path = SHARED_BLOCKS if is_shared(mixer) else BLOCKS
     table = "position_bias" in p or any(map(features.is_table, mixer.components))
     logits = L * L if platform() == "cpu" else B * H * L * L  # of an iteration at most
-    sizes = that_differ(blockwise.sizes(platform(), table=table), L, logits)
-    if platform() == "cpu" and L <= blockwise.ALL_TOGETHER_UP_TO:
-        sizes = sizes[:1]  # all queries are one block
-    found = [Kernel(path, **size) for size in sizes]
+    different = that_differ(sizes(platform(), table=table), L, logits)
+    if platform() == "cpu" and L <= ALL_TOGETHER_UP_TO:
+        different = different[:1]  # all queries are one block
+    found = [Kernel(path, **size) for size in different]
     if platform() == "cuda" and not is_shared(mixer):
         # Only shapes matter here; the features are made where the kernel is used.
         terms = jax.eval_shape(

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.blockwise import Features
+from synthbench.backends.torch.mixers.block_logits import Features
 from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from synthbench.backends.torch.mixers.blockwise import Features
+from synthbench.backends.torch.mixers.block_logits import Features
 from synthbench.backends.torch.mixers.features import number_of_features, pad_features
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, record_kernel
 from synthbench.mixers.attention import Attention

@@ -17,7 +17,8 @@ from synthbench.backends.kernel_choice import may_be_plain, that_differ
 from synthbench.backends.kernel_record import REFERENCE_KERNEL, threshold
 from synthbench.backends.torch.cpu_matmul import ONEDNN, libraries, product_of
 from synthbench.backends.torch.mixers import blockwise, flex
-from synthbench.backends.torch.mixers.blockwise import Features, Rows
+from synthbench.backends.torch.mixers.block_logits import Features, Rows
+from synthbench.backends.torch.mixers.blocks import sizes
 from synthbench.backends.torch.mixers.compiled import has_values
 from synthbench.backends.torch.mixers.features import features_of, has_features, join
 from synthbench.backends.torch.mixers.flash import FLASH, UNPADDED, flash, sizes_may_differ
@@ -56,8 +57,8 @@ def kernels(
     found = []
     path, weights = (SHARED_BLOCKS, H * L * L) if names <= SHARED else (BLOCKS, B * H * L * L)
     for products in libraries(x):
-        sizes = that_differ(blockwise.sizes(x.device), L, weights)
-        blocks = [Kernel(path, products, **size) for size in sizes]
+        different = that_differ(sizes(x.device), L, weights)
+        blocks = [Kernel(path, products, **size) for size in different]
         whole = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
         # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
         found += blocks + whole if products == ONEDNN else whole + blocks

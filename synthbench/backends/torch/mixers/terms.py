@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.torch.mixers import components
-from synthbench.backends.torch.mixers.blockwise import Rows
+from synthbench.backends.torch.mixers.block_logits import Rows, as_they_are
 from synthbench.backends.torch.mixers.factorized_dense import factor
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
@@ -35,7 +35,7 @@ def random(component: Random | FixedRandom, inputs: ForwardInputs, weight: Tenso
     """Rows of the logits [H,N,N]; their gradient is written block by block."""
     logits = inputs.p[f"{component.name}.logits"][:, None]
     if weight is None:
-        return Rows(lambda keys, rows: rows[..., :keys], (logits,))
+        return Rows(as_they_are, (logits,))
     return Rows(lambda keys, rows, w: rows[..., :keys] * w, (logits,), (by_head(weight),))
 
 
@@ -93,7 +93,7 @@ def conv(component: Conv, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
         made = made + bias[:, None, None, :L]
     if weight is not None:
         made = made * by_head(weight)
-    return Rows(lambda keys, rows: rows[..., :keys], (made,))
+    return Rows(as_they_are, (made,))
 
 
 def whole(component: Component, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
@@ -127,7 +127,7 @@ def plugin_term(component: PluginComponent, inputs: ForwardInputs, weight: Tenso
 
 def logits_term(logits: Tensor) -> Rows:
     """Logits [B or 1,H,L,L] that exist already."""
-    return Rows(lambda keys, rows: rows[..., :keys], (logits.swapaxes(0, 1),))
+    return Rows(as_they_are, (logits.swapaxes(0, 1),))
 
 
 def fold(x: Tensor, weight: Tensor, times: Times) -> Tensor:
