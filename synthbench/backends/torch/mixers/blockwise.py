@@ -158,13 +158,13 @@ def _add_gradients(
     sums: list[Sum | None],
     block: Block,
 ) -> None:
-    """Add a block's gradients of the terms' tensors to the each_sums."""
+    """Add a block's gradients of the terms' tensors to their sums."""
     summed = d_logits
     if d_logits.shape[1] > 1 and any(each.shape[1] == 1 for each in rows):
         summed = d_logits.sum(1, keepdim=True)
-    for each_sum, direct, leaf in zip(sums, logits.as_they_are, leaves, strict=True):
-        if direct and each_sum is not None:
-            each_sum.add(block.logits, summed if leaf.shape[1] == 1 else d_logits)
+    for total, direct, leaf in zip(sums, logits.as_they_are, leaves, strict=True):
+        if direct and total is not None:
+            total.add(block.logits, summed if leaf.shape[1] == 1 else d_logits)
     places = [n for n, leaf in enumerate(leaves) if leaf.requires_grad]
     made = [each for each in rows if each.requires_grad]
     if not places:
@@ -172,9 +172,9 @@ def _add_gradients(
     inputs = [summed if each.shape[1] == 1 else d_logits for each in made]
     found = torch.autograd.grad(made, [leaves[n] for n in places], inputs)
     for n, gradient in zip(places, found, strict=True):
-        each_sum = sums[n]
-        assert each_sum is not None
-        each_sum.add(block.rows if logits.by_query[n] else block.all, gradient)
+        total = sums[n]
+        assert total is not None
+        total.add(block.rows if logits.by_query[n] else block.all, gradient)
 
 
 def _transposed_product(left: Tensor, right: Tensor, batch: int, times: Times) -> Tensor:
