@@ -23,6 +23,7 @@ from synthbench.measure.memory_prediction import (
     declared_plan,
     predict,
 )
+from synthbench.measure.new_pages import steady_seconds
 from synthbench.measure.timing import timed
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
@@ -240,7 +241,7 @@ def _timer(steps: dict[Kernel, Step]) -> Callable[[Kernel], float]:
     def once(kernel: Kernel) -> float:
         step = steps[kernel]
         with using_kernel(kernel):
-            return timed(step, step.wait)
+            return steady_seconds(lambda: timed(step, step.wait))
 
     return once
 
