@@ -16,7 +16,7 @@ from synthbench.backends.torch.mixers import blockwise, flash, fused_attention, 
 from synthbench.backends.torch.mixers.block_logits import Rows, as_they_are
 from synthbench.backends.torch.mixers.blocks import BLOCK_SIZES, divide
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
-from synthbench.backends.torch.private_api import fake_tensors
+from synthbench.backends.torch.private_api import fake_tensors, softmax_backward
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
@@ -216,6 +216,47 @@ def test_blocks_add_to_the_gradient_of_a_shared_table(
     plain = torch.softmax(logits, -1) @ value
     torch.testing.assert_close(y, plain)
     torch.testing.assert_close(found, torch.autograd.grad(plain, [table], dy)[0])
+
+
+def test_gradients_over_many_blocks_have_gradients() -> None:
+    torch.manual_seed(0)
+    kernel = Kernel("blocks", queries=2, logits=10)
+    query, key, value = (
+        torch.randn(2, 1, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(3)
+    )
+
+    def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
+        return blockwise.attend((query, key), [], value, kernel=kernel)
+
+    assert torch.autograd.gradgradcheck(attended, (query, key, value))
+
+
+@pytest.mark.parametrize("queries", [2, 5])
+def test_keys_that_no_query_sees_have_no_gradient(queries: int) -> None:
+    """More keys than queries, and as many features as queries; memory is not cleared by itself."""
+    torch.manual_seed(0)
+    torch.use_deterministic_algorithms(True)  # new memory has NaN
+    try:
+        query, key = torch.randn(2, 1, 5, 5), torch.randn(2, 1, 7, 5, requires_grad=True)
+        value = torch.randn(2, 1, 5, 3)
+        kernel = Kernel("blocks", queries=queries, logits=10**6)
+        y = blockwise.attend((query, key), [], value, kernel=kernel)
+        (found,) = torch.autograd.grad(y.square().sum(), [key])
+    finally:
+        torch.use_deterministic_algorithms(False)
+    assert found[:, :, :5].isfinite().all() and found[:, :, :5].any()
+    assert not found[:, :, 5:].any()
+
+
+def test_the_gradient_of_softmax_is_right_in_memory_of_any_order() -> None:
+    torch.manual_seed(0)
+    logits = torch.randn(2, 3, 5, dtype=torch.float64, requires_grad=True)
+    weights = torch.softmax(logits, -1)
+    d_weights = torch.randn(2, 5, 3, dtype=torch.float64).mT
+    (want,) = torch.autograd.grad(weights, [logits], d_weights)
+    for out in (None, d_weights.clone(), d_weights.contiguous()):
+        given = d_weights.clone() if out is None else out
+        torch.testing.assert_close(softmax_backward(given, weights.detach(), out), want)
 
 
 def test_gradients_over_many_blocks_keep_the_digits_of_bfloat16() -> None:

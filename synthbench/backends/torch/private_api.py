@@ -44,6 +44,8 @@ def softmax_backward(d_weights: Tensor, weights: Tensor, out: Tensor | None = No
     `out`: memory to write it to, which may be that of `d_weights`; None: new memory.
     """
     kernel: Callable[..., Tensor] | None = getattr(torch, "_softmax_backward_data", None)
+    if out is not None and not out.is_contiguous():  # it would be filled in the wrong order
+        out = None
     if kernel is not None:
         try:
             return kernel(d_weights, weights, -1, weights.dtype, grad_input=out)

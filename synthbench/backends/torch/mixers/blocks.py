@@ -92,19 +92,23 @@ class Sum:
     once: bool  # whether at most one block gives each number
 
     @staticmethod
-    def of(t: Tensor, blocks: Sequence[Block], *, once: bool = False, square: bool = False) -> Sum:
+    def of(
+        t: Tensor, blocks: Sequence[Block], *, by_query: bool = False, by_key: bool = False
+    ) -> Sum:
         """No gradient yet; in float32 if several blocks add to a number of it.
 
-        `once`: each query has numbers of its own, which only its block gives. `square`: only those
-        of the keys that the block sees. Memory is cleared if it is not sure to be written.
+        `by_query`: the queries come third, and a block gives numbers of its own only. `by_key`: the
+        keys come last, and a block gives those that it sees. Memory that they may leave is cleared.
         """
         first, last = blocks[0], blocks[-1]
         once = len(blocks) == 1 or (
-            once
+            by_query
             and (t.shape[0] > 1 or first.heads == last.heads)
             and (t.shape[1] > 1 or first.examples == last.examples)
         )
-        whole = t.shape[2] == last.queries.stop and (not square or t.shape[3] == first.keys)
+        whole = (not by_query or t.shape[2] == last.queries.stop) and (
+            not by_key or t.shape[3] == first.keys
+        )
         make = t.new_empty if once and whole else t.new_zeros
         return Sum(make(t.shape, dtype=t.dtype if once else _wide(t.dtype)), once)
 
@@ -124,6 +128,6 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 def memory_to_reuse(t: Tensor) -> Tensor | None:
     """The memory of a tensor that is not needed any more, for a result of its shape; None: new.
 
-    Each further block in use is one less in a CPU's cache.
+    Each further block in use is one less in a CPU's cache. Gradients of gradients need them all.
     """
-    return None if is_accelerator(t.device) else t
+    return None if is_accelerator(t.device) or torch.is_grad_enabled() else t

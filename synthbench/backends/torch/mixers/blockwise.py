@@ -98,12 +98,12 @@ class _Blockwise(torch.autograd.Function):
         pair = None if query is None else (query, key)
         blocks: list[Block] = ctx.blocks
         needed = ctx.needs_input_grad[4:]
-        sum_query = Sum.of(query, blocks, once=True) if needed[0] else None
+        sum_query = Sum.of(query, blocks, by_query=True) if needed[0] else None
         # Keys last: so the products with the weights give them, as a library stores them.
-        sum_key = Sum.of(key.mT, blocks) if needed[1] else None
-        sum_value = Sum.of(value.mT, blocks) if needed[2] else None
+        sum_key = Sum.of(key.mT, blocks, by_key=True) if needed[1] else None
+        sum_value = Sum.of(value.mT, blocks, by_key=True) if needed[2] else None
         sums = [
-            Sum.of(t, blocks, once=by_query, square=direct) if need else None
+            Sum.of(t, blocks, by_query=by_query, by_key=direct) if need else None
             for t, by_query, direct, need in zip(
                 tensors, logits.by_query, logits.as_they_are, needed[3:], strict=True
             )
