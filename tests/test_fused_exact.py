@@ -218,19 +218,6 @@ def test_blocks_add_to_the_gradient_of_a_shared_table(
     torch.testing.assert_close(found, torch.autograd.grad(plain, [table], dy)[0])
 
 
-def test_gradients_over_many_blocks_have_gradients() -> None:
-    torch.manual_seed(0)
-    kernel = Kernel("blocks", queries=2, logits=10)
-    query, key, value = (
-        torch.randn(2, 1, 4, 3, dtype=torch.float64, requires_grad=True) for _ in range(3)
-    )
-
-    def attended(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> torch.Tensor:
-        return blockwise.attend((query, key), [], value, kernel=kernel)
-
-    assert torch.autograd.gradgradcheck(attended, (query, key, value))
-
-
 @pytest.mark.parametrize("queries", [2, 5])
 def test_keys_that_no_query_sees_have_no_gradient(queries: int) -> None:
     """More keys than queries, and as many features as queries; memory is not cleared by itself."""

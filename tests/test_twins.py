@@ -87,7 +87,8 @@ UNAVOIDABLE = {
     "mixers/numerics.py: parameters of ForwardInputs.__init__": "torch has two libraries for "
     "products",
     "mixers/numerics.py: parameters of project": "torch has two libraries for products",
-    "mixers/numerics.py: only in torch: record_kernel": "torch.compile cannot trace a recording",
+    "mixers/numerics.py: only in torch: require_first_gradients, record_kernel": "JAX "
+    "differentiates a backward pass as well, and torch.compile cannot trace a recording",
     "mixers/numerics.py: only in jax: side_by_side_windows": "torch has windows as a view",
 }
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.kernel_record import record_kernel, threshold
-from synthbench.backends.torch.mixers.numerics import Times
+from synthbench.backends.torch.mixers.numerics import Times, require_first_gradients
 from synthbench.backends.torch.placement import is_accelerator
 from synthbench.backends.torch.private_api import (
     has_linear_pointwise,
@@ -122,6 +122,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        require_first_gradients()
         (d_out,) = gradients
         left, right = ctx.saved_tensors
         d_left = multiply(d_out, right.mT) if ctx.needs_input_grad[0] else None

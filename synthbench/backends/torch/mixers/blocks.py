@@ -128,6 +128,6 @@ def _wide(dtype: torch.dtype) -> torch.dtype:
 def memory_to_reuse(t: Tensor) -> Tensor | None:
     """The memory of a tensor that is not needed any more, for a result of its shape; None: new.
 
-    Each further block in use is one less in a CPU's cache. Gradients of gradients need them all.
+    Each further block in use is one less in a CPU's cache.
     """
-    return None if is_accelerator(t.device) or torch.is_grad_enabled() else t
+    return None if is_accelerator(t.device) else t

@@ -16,7 +16,7 @@ from torch import Tensor
 from synthbench.backends.torch.cpu_matmul import multiply_of
 from synthbench.backends.torch.mixers.block_logits import Features, Logits, Rows, product
 from synthbench.backends.torch.mixers.blocks import Block, Sum, divide, memory_to_reuse
-from synthbench.backends.torch.mixers.numerics import Times
+from synthbench.backends.torch.mixers.numerics import Times, require_first_gradients
 from synthbench.backends.torch.private_api import softmax_backward
 from synthbench.kernel import Kernel
 
@@ -91,6 +91,7 @@ class _Blockwise(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        require_first_gradients()
         (d_out,) = gradients
         hidden, query, key, value, *tensors = ctx.saved_tensors
         logits: Logits = ctx.logits

@@ -9,9 +9,22 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends import kernel_record
+from synthbench.errors import UnsupportedError
 from synthbench.mixers.convolution import padding
 
 Times = Callable[[Tensor, Tensor], Tensor]  # a matrix product
+
+
+def require_first_gradients() -> None:
+    """Raise UnsupportedError in the backward pass of a function if its graph is to be made too.
+
+    Its result would be taken for a constant: gradients of gradients would be wrong, without a word.
+    """
+    if torch.is_grad_enabled():
+        raise UnsupportedError(
+            "the fused form has no gradients of its gradients (create_graph=True); "
+            'make the module with form="reference"'
+        )
 
 
 class ForwardInputs:
