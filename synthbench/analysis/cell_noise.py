@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from synthbench.analysis.moderated_variance import Moderated, moderated
+from synthbench.analysis.moderated_variance import Moderated, Variances, moderated_families
 from synthbench.analysis.moments import moments_of
 from synthbench.analysis.outlying_rounds import Rounds, set_aside, usual_spread
 
@@ -36,8 +36,10 @@ def noise_of_cells(
     The log time is taken as the cell's own, plus that of its group's round, plus noise. The second
     is in both sides of a ratio within the group and cancels, so it is no part of the variance. Each
     variance is shrunk towards those of its family, as far as these agree (Smyth 2004, as in
-    `comparison.estimate`). A ratio has the noise of two cells, and all ratios of a group share the
-    baseline's: so the noise of cells can be pooled, that of ratios is not independent.
+    `comparison.estimate`). How far that is, all families say together (`shared_priors`), so that
+    they should be those of one framework. A ratio has the noise of two cells, and all ratios of a
+    group share the baseline's: so the noise of cells can be pooled, that of ratios is not
+    independent.
 
     Ratios that were taken within a process each have a baseline of their own and can be pooled as
     they are: without `shares_rounds`, logs are of such ratios, and nothing is taken away.
@@ -63,18 +65,21 @@ def noise_of_cells(
             families.setdefault(family_of(group, cell), {})[cell] = set_aside(logs, spread)
             before[cell] = cells[cell], effects
     found: dict[C, CellNoise] = {}
-    for own in families.values():
-        variances = [
-            variance for _, variance in moments_of([[*r.logs.values()] for r in own.values()])
-        ]
-        between = moderated(variances, [rounds.degrees for rounds in own.values()])
-        for (cell, rounds), one in zip(own.items(), between, strict=True):
+    between = moderated_families([_variances(own.values()) for own in families.values()])
+    for own, moderated in zip(families.values(), between, strict=True):
+        for (cell, rounds), one in zip(own.items(), moderated, strict=True):
             measured, added = before[cell]
             if rounds.aside:
                 measured = {n: log + added.get(n, 0.0) for n, log in rounds.logs.items()}
             rounds = rounds._replace(logs=measured)
             found[cell] = CellNoise(rounds, one)
     return found
+
+
+def _variances(rounds: Collection[Rounds]) -> Variances:
+    """Of the logs of each cell."""
+    moments = moments_of([[*one.logs.values()] for one in rounds])
+    return Variances([variance for _, variance in moments], [one.degrees for one in rounds])
 
 
 def round_effects(cells: Mapping[C, Logs]) -> dict[int, float]:

@@ -16,6 +16,7 @@ from synthbench.analysis.moderated_variance import (
     Moderated,
     p_value,
     prior_variance,
+    shrunk,
     t_quantile,
 )
 from synthbench.analysis.moments import moments_of
@@ -142,9 +143,7 @@ def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:
             continue
         degrees = rounds - 1
         prior, prior_degrees, all_degrees = priors[comparison.family]
-        variance = prior
-        if math.isfinite(prior_degrees):
-            variance = (prior_degrees * prior + degrees * observed) / (prior_degrees + degrees)
+        variance = shrunk(observed, degrees, (prior, prior_degrees))
         error = math.sqrt(max(variance, comparison.within**2) / rounds)
         known = min(prior_degrees + degrees, all_degrees)
         found.append(Estimate(mean, error, known, rounds))

@@ -1,4 +1,4 @@
-"""Estimate the variances of many small groups together (Smyth 2004)."""
+"""Estimate the variances of many small groups together (Smyth 2004; Wright and Simon 2003)."""
 
 from __future__ import annotations
 
@@ -8,33 +8,28 @@ from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import digamma, ndtri, polygamma, stdtr, stdtrit
+from numpy.typing import NDArray
+from scipy.special import betaln, gammaln, ndtri, stdtr, stdtrit
 
-FEWEST = 3  # variances, to estimate how much they differ
-SMALLEST = 1e-5  # of the median variance; less is rounding, and its logarithm would dominate
+FEWEST = 3  # variances of a family, to estimate how much they differ
+SMALLEST = 1e-5  # of the median variance; what is less is rounding, and is taken as this
+# The degrees of freedom that a prior can have, in steps of 5%. With the fewest, groups say almost
+# nothing of each other; infinitely many are considered too.
+PRIOR_DEGREES = np.geomspace(0.1, 1000, 190)
+ALIKE = 1e-6  # log likelihoods that differ by less; the most degrees of these are taken
+TOLERANCE = 1e-12  # of the logarithm of a variance
+MOST_STEPS = 200  # of Newton's method; it takes about ten
+
+Floats = NDArray[np.float64]
+Prior = tuple[float, float]  # a variance, and its degrees of freedom
+NO_PRIOR: Prior = (0.0, 0.0)
 
 
-def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> tuple[float, float]:
-    """The common (prior) variance of all groups, and its degrees of freedom.
+class Variances(NamedTuple):
+    """The sample variances of some groups, and the degrees of freedom of each."""
 
-    The true variances are assumed to follow a scaled inverse chi-square distribution. Its two
-    parameters are fitted to the mean and the variance of the log sample variances (Smyth 2004,
-    section 6.2). Infinite degrees: the groups differ no more than by chance. (0, 0), that is no
-    prior, from fewer than FEWEST groups.
-    """
-    positive = [(v, d) for v, d in zip(variances, degrees, strict=True) if v > 0]
-    if len(positive) < FEWEST:
-        return 0.0, 0.0
-    s2 = np.array([v for v, _ in positive])
-    s2 = np.maximum(s2, SMALLEST * np.median(s2))
-    half = np.array([d for _, d in positive]) / 2
-    z = np.log(s2) - digamma(half) + np.log(half)
-    excess = float(np.var(z, ddof=1) - np.mean(polygamma(1, half)))
-    if excess <= 0:
-        return float(np.average(s2, weights=half)), math.inf
-    prior_half = trigamma_inverse(excess)
-    shift = float(digamma(prior_half)) - math.log(prior_half)
-    return math.exp(float(np.mean(z)) + shift), 2 * prior_half
+    values: Sequence[float]
+    degrees: Sequence[int]
 
 
 class Moderated(NamedTuple):
@@ -44,29 +39,121 @@ class Moderated(NamedTuple):
     degrees: float
 
 
+def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> Prior:
+    """The common (prior) variance of all groups, and its degrees of freedom.
+
+    The true variances are assumed to follow a scaled inverse chi-square distribution: then each
+    sample variance over the common one follows an F distribution. Its scale and its second degrees
+    of freedom are those of the largest likelihood (Wright and Simon 2003,
+    doi:10.1093/bioinformatics/btg345). Infinite degrees: the groups differ no more than by chance.
+    NO_PRIOR from fewer than FEWEST groups with a variance above 0.
+
+    Smyth 2004 has the moments of log variances instead. With two rounds, these depend most on the
+    groups whose rounds are alike by chance, and the degrees differ widely from run to run.
+    """
+    return shared_priors([Variances(variances, degrees)])[0]
+
+
+def shared_priors(families: Sequence[Variances]) -> list[Prior]:
+    """`prior_variance` of each family, with degrees of freedom that all of them share.
+
+    Families then differ in their common variance, but not in how much groups differ within one,
+    which needs more groups than one family has.
+    """
+    positive = [_positive(family) for family in families]
+    used = [family for family in positive if len(family[0]) >= FEWEST]
+    if not used:
+        return [NO_PRIOR] * len(families)
+    candidates = np.append(PRIOR_DEGREES, math.inf)
+    scales = [_likely_scales(*family, candidates) for family in used]
+    likelihoods = [
+        _log_likelihoods(*family, candidates, own) for family, own in zip(used, scales, strict=True)
+    ]
+    together = np.sum(likelihoods, axis=0)
+    best = int(np.flatnonzero(together >= together.max() - ALIKE)[-1])
+    found = iter((float(own[best]), float(candidates[best])) for own in scales)
+    return [next(found) if len(values) >= FEWEST else NO_PRIOR for values, _ in positive]
+
+
 def moderated(variances: Sequence[float], degrees: Sequence[int]) -> list[Moderated]:
     """Each variance, shrunk towards the prior as far as the groups agree; in the given order."""
-    prior, prior_degrees = prior_variance(variances, degrees)
-    most = sum(degrees)
-    found: list[Moderated] = []
-    for observed, own in zip(variances, degrees, strict=True):
-        variance = prior
-        if math.isfinite(prior_degrees):
-            variance = (prior_degrees * prior + own * observed) / (prior_degrees + own)
-        found.append(Moderated(variance, min(prior_degrees + own, most)))
+    return moderated_families([Variances(variances, degrees)])[0]
+
+
+def moderated_families(families: Sequence[Variances]) -> list[list[Moderated]]:
+    """`moderated` of each family, with the priors of `shared_priors`."""
+    found: list[list[Moderated]] = []
+    for family, (prior, prior_degrees) in zip(families, shared_priors(families), strict=True):
+        most = sum(family.degrees)
+        found.append(
+            [
+                Moderated(
+                    shrunk(observed, own, (prior, prior_degrees)), min(prior_degrees + own, most)
+                )
+                for observed, own in zip(*family, strict=True)
+            ]
+        )
     return found
 
 
-def trigamma_inverse(value: float) -> float:
-    """The x with trigamma(x) = `value` > 0, by Newton's method on the reciprocal."""
-    x = 0.5 + 1 / value
-    for _ in range(50):
-        trigamma = float(polygamma(1, x))
-        step = trigamma * (1 - trigamma / value) / float(polygamma(2, x))
-        x += step
-        if abs(step) < 1e-10 * x:
+def shrunk(observed: float, degrees: float, prior: Prior) -> float:
+    """A variance of so many degrees of freedom, shrunk towards a prior (Smyth 2004, section 3)."""
+    variance, prior_degrees = prior
+    if math.isinf(prior_degrees):
+        return variance
+    return (prior_degrees * variance + degrees * observed) / (prior_degrees + degrees)
+
+
+def _positive(family: Variances) -> tuple[Floats, Floats]:
+    """The variances above 0, at least SMALLEST, and their degrees of freedom."""
+    values, degrees = (np.array([*column], dtype=np.float64) for column in family)
+    values, degrees = values[values > 0], degrees[values > 0]
+    return np.maximum(values, SMALLEST * np.median(values)) if len(values) else values, degrees
+
+
+def _likely_scales(values: Floats, degrees: Floats, prior_degrees: Floats) -> Floats:
+    """The common variance of the largest likelihood, for each of some prior degrees of freedom.
+
+    The sum of (d0 + d) w is that of d there, with w = d v / (d0 scale + d v) of each variance v;
+    the root is between the least and the largest variance. For infinite d0 it is their mean.
+    """
+    total = degrees.sum()
+    prior = np.where(np.isinf(prior_degrees), 1.0, prior_degrees)[:, None]
+    low, high = (np.full(len(prior), math.log(side)) for side in (values.min(), values.max()))
+    logs = (low + high) / 2
+    for _ in range(MOST_STEPS):
+        weights = degrees * values / (prior * np.exp(logs)[:, None] + degrees * values)
+        above = ((prior + degrees) * weights).sum(axis=1) - total  # falls with the scale
+        low, high = np.where(above > 0, logs, low), np.where(above > 0, high, logs)
+        slope = ((prior + degrees) * weights * (1 - weights)).sum(axis=1)
+        newton = logs + above / slope
+        inside = (newton >= low) & (newton <= high)
+        before, logs = logs, np.where(inside, newton, (low + high) / 2)
+        if np.abs(logs - before).max() < TOLERANCE:
             break
-    return x
+    return np.where(np.isinf(prior_degrees), degrees @ values / total, np.exp(logs))
+
+
+def _log_likelihoods(
+    values: Floats, degrees: Floats, prior_degrees: Floats, scales: Floats
+) -> Floats:
+    """The log likelihood of a family, for each of some prior degrees of freedom and their scale.
+
+    Without what is the same for all of them. The density is that of F, or of chi-square over its
+    degrees of freedom where those of the prior are infinite.
+    """
+    half, ratios = degrees / 2, values / scales[:, None]
+    finite = np.isfinite(prior_degrees)
+    found = np.empty(len(prior_degrees))
+    prior, relative = prior_degrees[finite][:, None] / 2, ratios[finite]
+    found[finite] = (
+        half * np.log(half * relative / prior)
+        - (half + prior) * np.log1p(half * relative / prior)
+        - betaln(half, prior)
+    ).sum(axis=1)
+    relative = ratios[~finite]
+    found[~finite] = (half * np.log(half * relative) - half * relative - gammaln(half)).sum(axis=1)
+    return found
 
 
 @lru_cache(maxsize=4096)  # most comparisons of a run have the same ones

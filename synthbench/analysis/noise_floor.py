@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 from scipy.special import fdtrc, gammaincc
 
-from synthbench.analysis.moderated_variance import FEWEST, prior_variance, t_quantile
+from synthbench.analysis.moderated_variance import FEWEST, prior_variance, shrunk, t_quantile
 
 SHARE = 0.95
 # A group as improbable as this among the others, after Bonferroni's correction, stands alone.
@@ -59,10 +59,8 @@ def noise_floors(twins: Mapping[K, Sequence[float]]) -> NoiseFloors:
     floors: dict[Hashable, NoiseFloor] = {}
     for group, variance in variances.items():
         degrees = float(len(found[group]))
-        if group in usual and math.isinf(prior_degrees):
-            variance, degrees = prior, most
-        elif group in usual:
-            variance = (prior_degrees * prior + degrees * variance) / (prior_degrees + degrees)
+        if group in usual:
+            variance = shrunk(variance, degrees, (prior, prior_degrees))
             degrees = min(prior_degrees + degrees, most)
         floors[group] = NoiseFloor(math.sqrt(variance), degrees)
     others = NoiseFloor(math.sqrt(prior), min(prior_degrees, most)) if prior_degrees > 0 else None

@@ -151,17 +151,21 @@ class RoundNoise:
     def _noise(
         self, logs: Mapping[Key, Mapping[int, float]], *, shares_rounds: bool
     ) -> dict[Key, CellNoise]:
-        groups: dict[tuple[Any, ...], dict[Key, Mapping[int, float]]] = {}
+        frameworks: dict[str, dict[Hashable, dict[Key, Mapping[int, float]]]] = {}
         for key, own in logs.items():
             if own:
+                groups = frameworks.setdefault(key.framework, {})
                 groups.setdefault(group_of(key), {})[key] = own
-        return noise_of_cells(groups, self._family, shares_rounds)
+        found: dict[Key, CellNoise] = {}
+        for groups in frameworks.values():
+            found |= noise_of_cells(groups, self._family, shares_rounds)
+        return found
 
     def _family(self, _: Hashable, key: Key) -> Hashable:
-        """The same for cells that are about equally noisy."""
+        """The same for cells of a framework that are about equally noisy."""
         if self._number_disturbed[key.framework] >= FEWEST and self.ids[key] in self.disturbed:
-            return key.framework, "disturbed"
-        return key.framework, key.seq_len
+            return "disturbed"
+        return key.seq_len
 
     @cached_property
     def _number_disturbed(self) -> Counter[str]:
