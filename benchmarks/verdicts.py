@@ -4,7 +4,8 @@
 
 Draws runs whose truth is known: in each round, a process takes the true time, changed by what
 processes of that run, at the same length, differed by between its rounds; or it has the true ratio,
-changed by what ratios differed by, if the run took them within its processes. As many cells are
+changed by what ratios differed by, if the run took them within its processes, with the error that
+that process had within it. As many cells are
 disturbed as in that run, and take the noise of its disturbed cells. Rounds are added to
 what is undecided, as `rounds: {at_least: 2, at_most: N, until: decided}` does. Prints, per
 framework, the share of tables (one framework, mode and length) and of runs with a false verdict
@@ -57,6 +58,19 @@ SPREADS: dict[str, tuple[float, list[float]]] = {
 }
 
 
+class Processes(NamedTuple):
+    """What some processes differed by, and the error within each; without errors, all alike."""
+
+    logs: NDArray[np.float64]
+    errors: NDArray[np.float64] | None = None
+
+    def draw(self, rng: np.random.Generator, size: tuple[int, ...]) -> NDArray[np.float64]:
+        """Of processes taken at random, with replacement: [log or error, *size]."""
+        errors = np.ones(len(self.logs)) if self.errors is None else self.errors
+        drawn = rng.integers(len(self.logs), size=size)
+        return np.stack([self.logs[drawn], errors[drawn]])
+
+
 class Recorded(NamedTuple):
     """What the processes of a run differed by: the logs of times, or of ratios.
 
@@ -64,9 +78,9 @@ class Recorded(NamedTuple):
     of the cells these are.
     """
 
-    logs: Sequence[NDArray[np.float64]]  # by length, without `disturbed`
+    by_length: Sequence[Processes]  # without `disturbed`
     is_paired: bool  # ratios that were taken within a process
-    disturbed: NDArray[np.float64] = np.array([])
+    disturbed: Processes = Processes(np.array([]))
     share: float = 0.0
 
 
@@ -79,6 +93,7 @@ class Drawn:
     """
 
     noise: NDArray[np.float64]
+    errors: NDArray[np.float64]  # within each process
     rounds: NDArray[np.int64]  # that each comparison has: [table, variant]
     is_paired: bool
     disturbed: NDArray[np.bool_]  # [table, cell]
@@ -93,12 +108,19 @@ class Drawn:
         """What the rounds so far say of each cell: (table, cell)."""
         most = self.rounds.max(axis=1, keepdims=True)
         measured = np.hstack([*[most] * self.first, self.rounds])
+        noise, errors = (
+            {g: {(g, cell): dict(enumerate(values[:n, g, cell].tolist()))
+                 for cell, n in enumerate(measured[g])} for g in range(TABLES)}
+            for values in (self.noise, self.errors)
+        )  # fmt: skip
         return noise_of_cells(
-            {g: {(g, cell): dict(enumerate(self.noise[:n, g, cell].tolist()))
-                 for cell, n in enumerate(measured[g])} for g in range(TABLES)},
+            noise,
             lambda group, cell: "disturbed" if self.disturbed[cell] else group % LENGTHS,
             shares_rounds=not self.is_paired,
-        )  # fmt: skip
+            errors={cell: own for each in errors.values() for cell, own in each.items()}
+            if self.is_paired
+            else None,
+        )
 
     def judged(self, slowdown: float, rule: Rule) -> list[Judgement]:
         """Each variant compared with the baseline, in the rounds that it has."""
@@ -153,7 +175,7 @@ def main(
     grid = prepare(read).cost_grid
     for framework in grid.frameworks():
         noise = recorded_noise(grid, framework)
-        together = np.concatenate([*noise.logs, noise.disturbed])
+        together = np.concatenate([one.logs for one in (*noise.by_length, noise.disturbed)])
         typer.echo(
             f"{framework}: {'ratios in ' * noise.is_paired}{len(together)} processes differ from "
             "their cell's mean by "
@@ -181,21 +203,28 @@ def recorded_noise(grid: Grid, framework: str) -> Recorded:
     name = next((twin.variant for twin in baselines), "")
     pairs = {key: grid.paired_rounds(key, key._replace(variant=name, replica=0)) for key in keys}
     is_paired = all(own for key, own in pairs.items() if key not in baselines.values())
-    found: dict[int, list[float]] = {key.seq_len: [] for key in keys}
-    of_disturbed: list[float] = []
+    found: dict[int, list[tuple[float, float]]] = {key.seq_len: [] for key in keys}
+    of_disturbed: list[tuple[float, float]] = []
     cells = Counter[bool]()
     for key in keys:
-        ratios = [pair.log_ratio for pair in pairs[key].values()]
-        logs = np.array(ratios) if is_paired else np.log(grid.costs(key, "seconds"))
-        if len(logs) > 1:
-            own = (logs - logs.mean()) * math.sqrt(len(logs) / (len(logs) - 1))
+        own = [(pair.log_ratio, pair.error) for pair in pairs[key].values()]
+        if not is_paired:
+            own = [(math.log(seconds), 1.0) for seconds in grid.costs(key, "seconds")]
+        if len(own) > 1:
+            mean, wider = np.mean([log for log, _ in own]), math.sqrt(len(own) / (len(own) - 1))
             is_disturbed = grid.ids[key] in grid.disturbed_cells
-            (of_disturbed if is_disturbed else found[key.seq_len]).extend(own)
+            (of_disturbed if is_disturbed else found[key.seq_len]).extend(
+                (wider * float(log - mean), error) for log, error in own
+            )
             cells[is_disturbed] += 1
-    by_length = [np.array(found[length]) for length in sorted(found)]
-    return Recorded(
-        by_length, is_paired, np.array(of_disturbed), cells[True] / max(cells.total(), 1)
-    )
+    by_length = [_processes(found[length]) for length in sorted(found)]
+    share = cells[True] / max(cells.total(), 1)
+    return Recorded(by_length, is_paired, _processes(of_disturbed), share)
+
+
+def _processes(found: Sequence[tuple[float, float]]) -> Processes:
+    logs, errors = np.array([*found], dtype=np.float64).reshape(-1, 2).T
+    return Processes(logs, errors)
 
 
 def described(
@@ -254,15 +283,17 @@ def sequential(
     """The last verdicts of one run, and the mean number of rounds of its comparisons."""
     cells = VARIANTS + (1 if noise.is_paired else 2)
     of_groups = [
-        rng.choice(noise.logs[group % len(noise.logs)], size=(at_most, cells))
+        noise.by_length[group % len(noise.by_length)].draw(rng, (at_most, cells))
         for group in range(TABLES)
     ]
-    drawn = np.stack(of_groups, axis=1)
+    drawn = np.stack(of_groups, axis=2)
     is_disturbed = rng.random((TABLES, cells)) < noise.share
     if noise.share:
-        drawn = np.where(is_disturbed, rng.choice(noise.disturbed, size=drawn.shape), drawn)
+        drawn = np.where(is_disturbed, noise.disturbed.draw(rng, drawn.shape[1:]), drawn)
     rule = Rule(looks=at_most - LEAST + 1, resolution=resolution, same_within=MARGIN)
-    run = Drawn(drawn, np.full((TABLES, VARIANTS), LEAST), noise.is_paired, is_disturbed)
+    logs, errors = drawn
+    least = np.full((TABLES, VARIANTS), LEAST)
+    run = Drawn(logs, errors, least, noise.is_paired, is_disturbed)
     while True:
         judged = run.judged(slowdown, rule)
         undecided = np.array([one.verdict == "undecided" for one in judged])

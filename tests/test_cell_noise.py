@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from synthbench.analysis.cell_noise import (
     FEWEST_CELLS,
+    MOST_ALIKE,
     CellNoise,
     combined,
     noise_of_cells,
@@ -68,9 +69,11 @@ def test_the_effect_of_a_round_is_what_most_cells_have() -> None:
 
 def test_equal_cells_share_their_noise() -> None:
     noise = noise_of(np.random.default_rng(0).normal(0, 0.05, (200, 3)))
-    (variance,) = {one.variance for one in noise.values()}
-    assert math.sqrt(variance) == pytest.approx(0.05, rel=0.1)
-    assert {one.degrees for one in noise.values()} == {400}
+    spreads = [math.sqrt(one.variance) for one in noise.values()]
+    assert np.median(spreads) == pytest.approx(0.05, rel=0.15)
+    assert max(spreads) < 2 * min(spreads)  # of the 3 rounds alone, one is 93 times another
+    (degrees,) = {one.degrees for one in noise.values()}
+    assert degrees == pytest.approx(MOST_ALIKE + 2, rel=0.03)
 
 
 def test_a_noisy_cell_is_known_to_be_noisy() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -163,9 +164,66 @@ def test_cells_that_were_disturbed_do_not_widen_the_intervals_of_others(marked: 
     if marked < 3:
         assert len({one.degrees for one in sides}) == 1 and max(degrees) < 4
     else:
-        assert min(degrees) > 8
+        assert min(degrees) > 7
         assert all(0.005 < math.sqrt(one.variance) < 0.015 for one in sides[4:])
         assert all(math.sqrt(one.variance) > 0.1 for one in sides[:4])
+
+
+def scattered(one: Record, share: float) -> Record:
+    """With samples that differ by this share of the step."""
+    timing = one.measurements.timing
+    assert timing is not None
+    samples = [timing.samples[0] * (1 + share * at) for at in (-1, 0, 1, 2)]
+    return changed(one, timing=timing.model_copy(update={"samples": samples}))
+
+
+def changed(one: Record, **fields: Any) -> Record:
+    return one.model_copy(update={"measurements": one.measurements.model_copy(update=fields)})
+
+
+def test_rounds_whose_samples_scatter_count_less() -> None:
+    """In the second round, the samples of one cell differ by three times as much."""
+    records = [
+        scattered(one, 0.03 if (one.cell.variant, one.round) == ("FR(rank=1)", 1) else 0.01)
+        for one in many(2, 0.2)
+    ]
+    grid = Grid(records, ())
+    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
+    assert not isinstance(found, str)
+    first, second = grid.paired_rounds(key("FR(rank=1)"), key("V")).values()
+    assert second.error / first.error == pytest.approx(3, rel=0.05)
+    assert abs(first.log_ratio - second.log_ratio) > 0.01
+    weights = 1 / first.error, 1 / second.error
+    mean = np.average([first.log_ratio, second.log_ratio], weights=weights)
+    assert fmean(found.log_ratios) == pytest.approx(mean)
+
+
+def test_how_alike_cells_are_is_another_thing_in_each_framework() -> None:
+    calm = many(3, 0.01)
+    noisy = [
+        one.model_copy(update={"cell": own, "id": own.id})
+        for one in many(3, 0.01, **{f"FR(rank={n})": 1.0 for n in range(1, 7)})
+        for own in [one.cell.changed(framework="jax")]
+    ]
+    of_jax = cell("V", "jax", "forward", 64).id
+    noisy = [
+        one if timing.baseline is None
+        else changed(one, timing=timing.model_copy(
+            update={"baseline": timing.baseline.model_copy(update={"id": of_jax})}))
+        for one in noisy
+        for timing in [one.measurements.timing]
+        if timing is not None
+    ]  # fmt: skip
+    alone, beside = (
+        Grid(records, ()).compare(key("FR(rank=1)"), key("V"), "V")
+        for records in (calm, [*calm, *noisy])
+    )
+    of_other = Grid(noisy, ()).compare(
+        key("FR(rank=1)")._replace(framework="jax"), key("V")._replace(framework="jax"), "V"
+    )
+    assert not isinstance(beside, str) and not isinstance(of_other, str)
+    assert alone == beside
+    assert of_other.sides[0].degrees < 4 < beside.sides[0].degrees
 
 
 def with_warning(one: Record) -> Record:

@@ -14,6 +14,7 @@ from benchmarks.verdicts import (
     TABLES,
     VARIANTS,
     Drawn,
+    Processes,
     Recorded,
     by_table,
     described,
@@ -30,7 +31,7 @@ from tests.test_paired_ratio import timed, with_warning
 from tests.test_tables import cell, record
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "seq_scaling" / "cpu-reference"
-CALM = Recorded([np.array([-1e-4, 0.0, 1e-4])], is_paired=False)
+CALM = Recorded([Processes(np.array([-1e-4, 0.0, 1e-4]))], is_paired=False)
 PAIRED = CALM._replace(is_paired=True)
 
 
@@ -45,7 +46,7 @@ def test_without_noise_every_verdict_is_right(
 
 
 def test_with_too_much_noise_all_rounds_are_used_and_nothing_is_said() -> None:
-    noisy = CALM._replace(logs=[np.array([-0.5, 0.5])])
+    noisy = CALM._replace(by_length=[Processes(np.array([-0.5, 0.5]))])
     judged, rounds = sequential(noisy, 1.0, 4, np.random.default_rng(0))
     assert {one.verdict for one in judged} == {"undecided"}
     assert rounds == 4
@@ -69,9 +70,9 @@ def test_the_noise_is_what_rounds_of_one_cell_differ_by() -> None:
     found += [record(long, 0.01), record(long, 0.03, round=1)]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
     assert not noise.is_paired
-    for of_length, ratio in zip(noise.logs, (2, 3), strict=True):
+    for of_length, ratio in zip(noise.by_length, (2, 3), strict=True):
         half = np.log(ratio) / np.sqrt(2)
-        assert sorted(of_length) == pytest.approx([-half, half])
+        assert sorted(of_length.logs) == pytest.approx([-half, half])
 
 
 def test_the_noise_of_ratios_within_processes_is_what_these_differ_by() -> None:
@@ -83,7 +84,7 @@ def test_the_noise_of_ratios_within_processes_is_what_these_differ_by() -> None:
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
     assert noise.is_paired
     half = np.log(1.5) / np.sqrt(2)
-    assert sorted(noise.logs[0]) == pytest.approx([-half, 0, 0, half])
+    assert sorted(noise.by_length[0].logs) == pytest.approx([-half, 0, 0, half])
 
 
 def test_disturbed_cells_have_a_noise_of_their_own() -> None:
@@ -94,9 +95,9 @@ def test_disturbed_cells_have_a_noise_of_their_own() -> None:
     found += [record(disturbed, 0.01), with_warning(record(disturbed, 0.05, round=1))]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
     assert noise.share == 0.5
-    for logs, ratio in ((noise.logs[0], 2), (noise.disturbed, 5)):
+    for processes, ratio in ((noise.by_length[0], 2), (noise.disturbed, 5)):
         half = np.log(ratio) / np.sqrt(2)
-        assert sorted(logs) == pytest.approx([-half, half])
+        assert sorted(processes.logs) == pytest.approx([-half, half])
 
 
 @pytest.mark.parametrize("is_paired", [False, True], ids=["times", "ratios"])
@@ -107,7 +108,9 @@ def test_disturbed_cells_leave_the_verdicts_of_others_as_they_are(is_paired: boo
     disturbed = np.zeros((TABLES, first + VARIANTS), dtype=bool)
     disturbed[:, first : first + 2] = True
     noise = rng.normal(0, 1, (LEAST, *disturbed.shape)) * np.where(disturbed, 0.3, 0.003)
-    run = Drawn(noise, np.full((TABLES, VARIANTS), LEAST), is_paired, disturbed)
+    run = Drawn(
+        noise, np.ones_like(noise), np.full((TABLES, VARIANTS), LEAST), is_paired, disturbed
+    )
     found = [[one.verdict for one in table] for table in by_table(run.judged(1.1, Rule()))]
     assert {one for table in found for one in table[2:]} == {"slower"}
     of_disturbed = [one for table in found for one in table[:2]]
@@ -117,7 +120,7 @@ def test_disturbed_cells_leave_the_verdicts_of_others_as_they_are(is_paired: boo
 def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:
     """With the same spread of each process, times have the noise of two in a ratio."""
     rng = np.random.default_rng(3)
-    noise = Recorded([rng.normal(0, 0.02, 4000)], is_paired=True)
+    noise = Recorded([Processes(rng.normal(0, 0.02, 4000))], is_paired=True)
     of_ratios, of_times = (
         np.var([one.estimate.log_ratio for _ in range(3)
                 for one in sequential(each, 1.0, LEAST, rng)[0]])

@@ -10,7 +10,12 @@ import numpy as np
 from synthbench.analysis.moderated_variance import Moderated, Variances, moderated_families
 from synthbench.analysis.moments import moments_of
 from synthbench.analysis.outlying_rounds import Rounds, set_aside, usual_spread
+from synthbench.analysis.weighted_rounds import Weighted, usual_error, weighted
 
+# Prior degrees of freedom of a cell's variance. Now and then a process is slower by some percent in
+# all of its steps, and both rounds of a cell may be such: that is rarer in normal noise, and where
+# cells seemed alike, every twentieth table had a false verdict.
+MOST_ALIKE = 6.0
 FEWEST_CELLS = 10  # of a group, to tell what a round did to all of them from what it did to one
 
 G = TypeVar("G", bound=Hashable)  # a group: cells that are measured one after the other
@@ -30,6 +35,7 @@ def noise_of_cells(
     groups: Mapping[G, Mapping[C, Logs]],
     family_of: Callable[[G, C], Hashable],
     shares_rounds: bool = True,
+    errors: Mapping[C, Logs] | None = None,
 ) -> dict[C, CellNoise]:
     """The variance of the log of each cell between rounds; without what all cells share.
 
@@ -42,7 +48,9 @@ def noise_of_cells(
     independent.
 
     Ratios that were taken within a process each have a baseline of their own and can be pooled as
-    they are: without `shares_rounds`, logs are of such ratios, and nothing is taken away.
+    they are: without `shares_rounds`, logs are of such ratios, and nothing is taken away. With the
+    standard `errors` that they have within their rounds, rounds whose samples scatter count less
+    (`weighted_rounds`).
 
     A round that is improbable among the others of its cell is set aside (`outlying_rounds`): a
     process that something slowed down would make the intervals of all cells wider.
@@ -65,21 +73,33 @@ def noise_of_cells(
             families.setdefault(family_of(group, cell), {})[cell] = set_aside(logs, spread)
             before[cell] = cells[cell], effects
     found: dict[C, CellNoise] = {}
-    between = moderated_families([_variances(own.values()) for own in families.values()])
-    for own, moderated in zip(families.values(), between, strict=True):
-        for (cell, rounds), one in zip(own.items(), moderated, strict=True):
+    weighed = [_weighed(own, errors) for own in families.values()]
+    between = moderated_families([_variances(own.values()) for own in weighed], MOST_ALIKE)
+    for cells_of_family, moderated in zip(weighed, between, strict=True):
+        for (cell, own), one in zip(cells_of_family.items(), moderated, strict=True):
             measured, added = before[cell]
-            if rounds.aside:
-                measured = {n: log + added.get(n, 0.0) for n, log in rounds.logs.items()}
-            rounds = rounds._replace(logs=measured)
-            found[cell] = CellNoise(rounds, one)
+            if own.rounds.aside or errors is not None:
+                measured = {n: log + added.get(n, 0.0) for n, log in own.rounds.logs.items()}
+            of_round = one._replace(variance=one.variance * own.relative)
+            found[cell] = CellNoise(own.rounds._replace(logs=measured), of_round)
     return found
 
 
-def _variances(rounds: Collection[Rounds]) -> Variances:
-    """Of the logs of each cell."""
-    moments = moments_of([[*one.logs.values()] for one in rounds])
-    return Variances([variance for _, variance in moments], [one.degrees for one in rounds])
+def _weighed(cells: Mapping[C, Rounds], errors: Mapping[C, Logs] | None) -> dict[C, Weighted]:
+    """The rounds of each cell with their weights; without errors, all have the same."""
+    usual = 0.0 if errors is None else usual_error(errors[cell] for cell in cells)
+    if errors is None or usual == 0:
+        moments = moments_of([[*one.logs.values()] for one in cells.values()])
+        return {
+            cell: Weighted(one, variance, 1.0)
+            for (cell, one), (_, variance) in zip(cells.items(), moments, strict=True)
+        }
+    found = weighted([*cells.values()], [errors[cell] for cell in cells], usual)
+    return dict(zip(cells, found, strict=True))
+
+
+def _variances(cells: Collection[Weighted]) -> Variances:
+    return Variances([one.variance for one in cells], [one.rounds.degrees for one in cells])
 
 
 def round_effects(cells: Mapping[C, Logs]) -> dict[int, float]:

@@ -54,17 +54,18 @@ def prior_variance(variances: Sequence[float], degrees: Sequence[int]) -> Prior:
     return shared_priors([Variances(variances, degrees)])[0]
 
 
-def shared_priors(families: Sequence[Variances]) -> list[Prior]:
+def shared_priors(families: Sequence[Variances], most: float = math.inf) -> list[Prior]:
     """`prior_variance` of each family, with degrees of freedom that all of them share.
 
     Families then differ in their common variance, but not in how much groups differ within one,
-    which needs more groups than one family has.
+    which needs more groups than one family has. `most`: degrees of freedom that are considered.
     """
     positive = [_positive(family) for family in families]
     used = [family for family in positive if len(family[0]) >= FEWEST]
     if not used:
         return [NO_PRIOR] * len(families)
     candidates = np.append(PRIOR_DEGREES, math.inf)
+    candidates = candidates[candidates <= most]
     scales = [_likely_scales(*family, candidates) for family in used]
     likelihoods = [
         _log_likelihoods(*family, candidates, own) for family, own in zip(used, scales, strict=True)
@@ -80,15 +81,19 @@ def moderated(variances: Sequence[float], degrees: Sequence[int]) -> list[Modera
     return moderated_families([Variances(variances, degrees)])[0]
 
 
-def moderated_families(families: Sequence[Variances]) -> list[list[Moderated]]:
+def moderated_families(
+    families: Sequence[Variances], most: float = math.inf
+) -> list[list[Moderated]]:
     """`moderated` of each family, with the priors of `shared_priors`."""
     found: list[list[Moderated]] = []
-    for family, (prior, prior_degrees) in zip(families, shared_priors(families), strict=True):
-        most = sum(family.degrees)
+    priors = shared_priors(families, most)
+    for family, (prior, prior_degrees) in zip(families, priors, strict=True):
+        all_degrees = sum(family.degrees)
         found.append(
             [
                 Moderated(
-                    shrunk(observed, own, (prior, prior_degrees)), min(prior_degrees + own, most)
+                    shrunk(observed, own, (prior, prior_degrees)),
+                    min(prior_degrees + own, all_degrees),
                 )
                 for observed, own in zip(*family, strict=True)
             ]

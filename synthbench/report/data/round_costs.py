@@ -117,13 +117,15 @@ class RoundNoise:
     @cached_property
     def paired(self) -> dict[Key, CellNoise]:
         """Of the ratio of each cell to the baseline in its own processes."""
-        found: dict[Key, dict[int, float]] = {}
+        ratios: dict[Key, dict[int, float]] = {}
+        errors: dict[Key, dict[int, float]] = {}
         for key, rounds in self._of_one_machine.items():
             timed = {n: one.paired for n, one in rounds.items() if one.seconds > 0}
-            ratios = {n: one.log_ratio for n, one in timed.items() if one is not None}
-            if len(ratios) == len(timed):
-                found[key] = ratios
-        return self._noise(found, shares_rounds=False)
+            pairs = {n: one for n, one in timed.items() if one is not None}
+            if len(pairs) == len(timed):
+                ratios[key] = {n: one.log_ratio for n, one in pairs.items()}
+                errors[key] = {n: one.error for n, one in pairs.items()}
+        return self._noise(ratios, shares_rounds=False, errors=errors)
 
     def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
         """Group -> how many of its processes ratios are without, and of how many.
@@ -149,7 +151,11 @@ class RoundNoise:
         }
 
     def _noise(
-        self, logs: Mapping[Key, Mapping[int, float]], *, shares_rounds: bool
+        self,
+        logs: Mapping[Key, Mapping[int, float]],
+        *,
+        shares_rounds: bool,
+        errors: Mapping[Key, Mapping[int, float]] | None = None,
     ) -> dict[Key, CellNoise]:
         frameworks: dict[str, dict[Hashable, dict[Key, Mapping[int, float]]]] = {}
         for key, own in logs.items():
@@ -158,7 +164,7 @@ class RoundNoise:
                 groups.setdefault(group_of(key), {})[key] = own
         found: dict[Key, CellNoise] = {}
         for groups in frameworks.values():
-            found |= noise_of_cells(groups, self._family, shares_rounds)
+            found |= noise_of_cells(groups, self._family, shares_rounds, errors)
         return found
 
     def _family(self, _: Hashable, key: Key) -> Hashable:
