@@ -271,8 +271,12 @@ def test_a_mixer_without_time_of_its_own_takes_the_choices_of_its_group() -> Non
     assert {c.cell.seq_len: (c.chosen, c.like) for c in found} == {
         2: (other, ["V at 1", "V at 4"]), 4: (other, ["V at 4"]),
     }  # fmt: skip
-    (between,) = taken(two, timed_at(two, at_1=own, at_4=own), first)
-    assert (between.chosen, between.like) == (own, ["D at 1", "D at 4"])
+    five, of_five = series("D", *"abbbb"), series("V", *"abbbb")
+    ended = timed_at(five, at_1=own, at_4=own, at_16=own)
+    first = timed_at(of_five, at_1=other, at_4=other, at_16=other)
+    assert [(c.cell.seq_len, c.chosen, c.like) for c in taken(five, ended, first)] == [
+        (2, own, ["D at 1", "D at 4"]), (8, own, ["D at 4", "D at 16"]),
+    ]  # fmt: skip
     # Where the group has nothing, the nearest length of its own.
     found = taken(two, timed_at(two, at_4=own), timed_at(one))
     assert [(c.cell.seq_len, c.chosen) for c in found] == [(2, own)]  # at 1 it lacks this kernel
@@ -353,7 +357,8 @@ def races(
 def test_each_mixer_is_timed_after_one_of_each_kind() -> None:
     host = FakeHost()
     found, notes = races(host)
-    assert host.raced == [(v, n) for v in ("V", "R", "light_conv", "D") for n in (4, 8)]
+    firsts = [(v, n) for n in (4, 8) for v in ("V", "R", "light_conv")]
+    assert host.raced == [*firsts, ("D", 4), ("D", 8)]
     choices = [(c.cell.variant, c.cell.seq_len, c.like) for made in found for c in made.choices]
     assert choices == [(*timed, []) for timed in host.raced]
     assert notes == [] and all(made.is_own for made in found)
@@ -383,7 +388,7 @@ def test_a_length_that_ends_the_process_costs_only_itself() -> None:
 def test_a_mixer_that_hangs_costs_only_itself() -> None:
     host = FakeHost(hangs="light_conv")
     _, notes = races(host)
-    assert [variant for variant, _ in host.raced] == ["V", "V", "R", "R", "D", "D"]
+    assert [variant for variant, _ in host.raced] == ["V", "R", "V", "R", "D", "D"]
     (note,) = notes
     assert "light_conv" in note and "timeout" in note
 
@@ -401,14 +406,17 @@ def test_when_the_time_has_passed_the_rest_is_reported() -> None:
 def test_what_time_allowed_comes_first_and_only_what_was_timed_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """After three races the time is over: the ends of one mixer, and one end of the next."""
+    """After three races the time is over: one length of each kind."""
     host = FakeHost()
     monkeypatch.setattr(Race, "left", property(lambda race: 3 - len(host.raced)))
     found, (note,) = races(host)
-    assert host.raced == [("V", 4), ("V", 8), ("R", 4)]
+    assert host.raced == [("V", 4), ("R", 4), ("light_conv", 4)]
     taken = [c for made in found if not made.is_own for c in made.choices]
-    assert [(c.cell.variant, c.cell.seq_len, c.like) for c in taken] == [("R", 8, ["R at 4"])]
-    assert "not timed for 3 shapes" in note  # R at 8, and light_conv
+    assert [(c.cell.variant, c.cell.seq_len, c.like) for c in taken] == [
+        ("V", 8, ["V at 4"]), ("D", 4, ["V at 4"]), ("D", 8, ["V at 4"]),
+        ("R", 8, ["R at 4"]), ("light_conv", 8, ["light_conv at 4"]),
+    ]  # fmt: skip
+    assert "not timed for 4 shapes" in note  # all at 8
 
 
 def test_a_race_that_the_end_of_the_time_ends_did_not_fail(
@@ -426,7 +434,7 @@ def test_a_race_that_the_end_of_the_time_ends_did_not_fail(
     host = Late()
     monkeypatch.setattr(Race, "left", property(lambda race: 60.0 * (not host.ended)))
     _, (note,) = races(host)
-    assert "not timed for 4 shapes" in note  # of R and light_conv
+    assert "not timed for 6 shapes" in note  # of R and light_conv, and at 8 those of V and D
 
 
 @pytest.mark.parametrize("length", [4, 16])

@@ -182,7 +182,7 @@ def cell(seq_len: int, **changes: object) -> Cell:
     return Cell.from_flat(**content | changes)
 
 
-def search(lengths: int, offered: str = "short long") -> Search:
+def search(lengths: int, offered: str = "short middle long") -> Search:
     offer = Offer(tuple(Kernel(path) for path in offered.split()), "")
     return Search([cell(2**n) for n in range(lengths)], [offer] * lengths)
 
@@ -220,7 +220,7 @@ def test_between_two_lengths_with_the_same_winner_no_race_is_run(lengths: int, s
         assert bool(choice.like) == (place not in one.found)
     assert not one.nearest()
     if lengths > 2 and not 0 < switch < lengths:
-        assert len(one.found) == 2
+        assert len(one.found) == 3
 
 
 def test_where_a_race_failed_nothing_is_taken_from_its_neighbours() -> None:
@@ -239,12 +239,15 @@ def test_where_steps_are_too_long_the_kernel_of_a_shorter_length_is_taken() -> N
 
 def test_a_search_that_was_ended_takes_the_nearest_length() -> None:
     one = search(5)
-    assert (one.wanted, one.untimed, all_choices(one)) == ([0, 4], 5, [])
+    assert (one.wanted, one.untimed, all_choices(one)) == ([2, 0, 4], 5, [])
+    one.found[2] = KernelChoice(cell=one.cells[2], chosen=Kernel("middle"))
+    assert (one.wanted, one.untimed) == ([0, 4], 4)
+    assert {choice.chosen.path for choice in all_choices(one)} == {"middle"}
     one.found[0] = KernelChoice(cell=one.cells[0], chosen=Kernel("short"))
     one.found[4] = KernelChoice(cell=one.cells[4], chosen=Kernel("long"))
-    assert (one.wanted, one.untimed) == ([2], 3)
+    assert (one.wanted, one.untimed) == ([1, 3], 2)
     paths = [choice.chosen.path for choice in all_choices(one)]
-    assert paths == ["short", "short", "long", "long", "long"]  # of two equally near, the longer
+    assert paths == ["short", "middle", "middle", "long", "long"]  # of two equally near, the longer
 
 
 def test_cells_are_grouped_by_everything_but_their_length() -> None:

@@ -91,24 +91,25 @@ class Race:
     def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
 
-        First one mixer of each group is timed, those with most kernels first; then the others,
-        those first whose work differs most from that one's. What is left when the seconds have
-        passed takes the choice of its group. Where that has none either, or cannot be timed, it is
-        reported to the observer: those cells use the kernel of the nearest length, or the one that
-        needs no measurement.
+        First one mixer of each group is timed, those with most kernels first, all of them at one
+        length before any is timed at the next; then the others, those first whose work differs most
+        from that one's. What is left when the seconds have passed takes the choice of its group.
+        Where that has none either, or cannot be timed, it is reported to the observer: those cells
+        use the kernel of the nearest length, or the one that needs no measurement.
         """
         groups = [
             [(series, Search(series.cells, series.offers)) for series in members]
             for members in groups_of(self.series(cells, decided))
         ]
-        firsts = [group[0] for group in groups]
+        firsts = [search for (_, search), *_ in groups]
         others = [(member, group[0][0]) for group in groups for member in group[1:]]
         others.sort(key=lambda pair: -pair[0][0].distance(pair[1]))
-        for _, search in [*firsts, *(member for member, _ in others)]:
-            while self.left > 0 and search.wanted:
-                place = search.wanted[0]
-                if self._time(search, place):
-                    yield Made([search.found[place]], search.is_own)
+        for searches in (firsts, *([search] for (_, search), _ in others)):
+            while self.left > 0 and (unfinished := [one for one in searches if one.wanted]):
+                for search in unfinished:
+                    place = search.wanted[0]
+                    if self.left > 0 and self._time(search, place):
+                        yield Made([search.found[place]], search.is_own)
         untimed = 0
         for group in groups:
             _, first = group[0]

@@ -15,8 +15,9 @@ from synthbench.suites.cell import Cell
 class Search:
     """The choices for one mixer at several lengths, shortest first, while they are being made.
 
-    Both ends are timed, then the middle of every two lengths at which different kernels win. What
-    lies between two lengths with the same winner is not timed.
+    The middle is timed, which is nearest to all, then the shortest, which takes least time, and the
+    longest; then the middle of every two lengths at which different kernels win. What lies between
+    two lengths with the same winner is not timed.
     """
 
     cells: Sequence[Cell]
@@ -34,9 +35,10 @@ class Search:
     @property
     def wanted(self) -> list[int]:
         """The places to time next; none when all is known."""
-        ends = sorted({0, len(self.cells) - 1}.difference(self.known))
-        if ends:
-            return ends
+        last = len(self.cells) - 1
+        first = [place for place in dict.fromkeys((last // 2, 0, last)) if place not in self.known]
+        if first:
+            return first
         gaps = [(a, b) for a, b in pairwise(self.known) if b - a > 1]
         return [(a + b) // 2 for a, b in gaps if not self._agree(a, b)]
 
