@@ -223,7 +223,8 @@ def test_what_a_form_offers_is_known_without_computing(framework: str, mode: str
 def series(
     variant: str, *paths: str, work: str = "attention", flops: int = 1, **changes: Any
 ) -> Series:
-    cells = [cell(variant=variant, seq_len=2**n, max_len=2**n, **changes) for n in range(len(paths))]
+    lengths = [2**n for n in range(len(paths))]
+    cells = [cell(variant=variant, seq_len=n, max_len=n, **changes) for n in lengths]
     offers = [Offer((Kernel(path), Kernel("other")), work, flops) for path in paths]
     return Series(tuple(map(raced_cell, cells)), tuple(offers))
 
