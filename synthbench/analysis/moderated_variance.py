@@ -16,6 +16,7 @@ SMALLEST = 1e-5  # of the median variance; what is less is rounding, and is take
 # The degrees of freedom that a prior can have, in steps of 5%. With the fewest, groups say almost
 # nothing of each other; infinitely many are considered too.
 PRIOR_DEGREES = np.geomspace(0.1, 1000, 190)
+COARSE = 9  # steps at a time, to find about where the largest likelihood is
 ALIKE = 1e-6  # log likelihoods that differ by less; the most degrees of these are taken
 TOLERANCE = 1e-12  # of the logarithm of a variance
 MOST_STEPS = 200  # of Newton's method; it takes about ten
@@ -66,14 +67,24 @@ def shared_priors(families: Sequence[Variances], most: float = math.inf) -> list
         return [NO_PRIOR] * len(families)
     candidates = np.append(PRIOR_DEGREES, math.inf)
     candidates = candidates[candidates <= most]
-    scales = [_likely_scales(*family, candidates) for family in used]
+    coarse = np.unique([*range(0, len(candidates), COARSE), len(candidates) - 1])
+    near = coarse[_best(used, candidates[coarse])]
+    candidates = candidates[max(near - COARSE, 0) : near + COARSE + 1]
+    best = candidates[_best(used, candidates)]
+    found = iter(float(_likely_scales(*family, np.array([best]))[0]) for family in used)
+    return [
+        (next(found), float(best)) if len(values) >= FEWEST else NO_PRIOR for values, _ in positive
+    ]
+
+
+def _best(families: Sequence[tuple[Floats, Floats]], candidates: Floats) -> int:
+    """Which prior degrees of freedom have the largest likelihood; of equal ones the most."""
     likelihoods = [
-        _log_likelihoods(*family, candidates, own) for family, own in zip(used, scales, strict=True)
+        _log_likelihoods(*family, candidates, _likely_scales(*family, candidates))
+        for family in families
     ]
     together = np.sum(likelihoods, axis=0)
-    best = int(np.flatnonzero(together >= together.max() - ALIKE)[-1])
-    found = iter((float(own[best]), float(candidates[best])) for own in scales)
-    return [next(found) if len(values) >= FEWEST else NO_PRIOR for values, _ in positive]
+    return int(np.flatnonzero(together >= together.max() - ALIKE)[-1])
 
 
 def moderated(variances: Sequence[float], degrees: Sequence[int]) -> list[Moderated]:
