@@ -400,7 +400,8 @@ def test_when_the_time_has_passed_the_rest_is_reported() -> None:
     assert found == [] and host.raced == []
     assert notes == [
         "kernels were not timed for 8 shapes: the 0 s for it had passed; their cells use the "
-        "kernel of the nearest length that was timed, or the one that needs no measurement"
+        "kernel of the nearest length that was timed, or the one that needs no measurement. "
+        "`synthbench tune --minutes 30` times them for later runs"
     ]
 
 
