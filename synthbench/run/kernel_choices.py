@@ -123,8 +123,8 @@ class Race:
             self.observer.note(
                 f"kernels were not timed for {untimed} shapes: the {self.seconds:g} s for it had "
                 "passed; their cells use the kernel of the nearest length that was timed, or the "
-                "one that needs no measurement. `synthbench tune --minutes 30` times them for later "
-                "runs"
+                "one that needs no measurement. `synthbench tune --minutes 30` times them for "
+                "later runs"
             )
 
     def _time(self, search: Search, place: int) -> bool:
