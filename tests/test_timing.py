@@ -6,6 +6,7 @@ import gc
 import itertools
 import weakref
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ import pytest
 from synthbench.analysis.calibration import relative_interval
 from synthbench.analysis.intervals import median_interval
 from synthbench.measure.between import BLOCK_SECONDS, SHORT_SECONDS, Beside
+from synthbench.measure.new_pages import REPEATS
 from synthbench.measure.timing import (
     CLOCK,
     CLOCK_SYNCHRONISED,
@@ -408,3 +410,34 @@ def test_the_fixed_work_counts_as_time() -> None:
 def test_without_fixed_work_there_is_no_calibration() -> None:
     assert Machine(0.5).steady_state().calibration is None
     assert Machine(0.5).steady_state().baseline is None
+
+
+@pytest.mark.parametrize(
+    ("late", "discarded"), [(0, 0), (1, 1), (2, 2), (REPEATS, REPEATS), (REPEATS + 2, REPEATS)]
+)
+def test_a_first_sample_that_waited_for_memory_is_warm_up(late: int, discarded: int) -> None:
+    """The steps after the warm-up take 0.2 s instead of 0.1 s while they get new pages."""
+    count = steps = 0
+    now = 0.0
+    warm = 10**9  # steps before the first sample
+
+    def step() -> None:
+        nonlocal count, steps, now
+        is_late = warm <= steps < warm + late
+        now += 0.2 if is_late else 0.1
+        count += 30_000 * is_late
+        steps += 1
+
+    @contextmanager
+    def watch() -> Iterator[None]:
+        nonlocal warm
+        warm = steps
+        yield
+
+    found = time_steps(
+        step, lambda _: None, min_samples=3, min_seconds=0.1, max_seconds=10.0,
+        clock=lambda: now, pages=lambda: count, watch=watch(),
+    )  # fmt: skip
+    assert found.warmup_steps == warm + discarded
+    left = late - discarded
+    assert found.samples == pytest.approx([0.2] * left + [0.1] * (3 - left))

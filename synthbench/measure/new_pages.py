@@ -30,6 +30,11 @@ def steady_seconds(once: Callable[[], float], pages: Callable[[], int] = new_pag
     for _ in range(REPEATS + 1):
         before = pages()
         seconds = once()
-        if (pages() - before) * PAGE_SECONDS <= MOST_SHARE * seconds or seconds > SHORT_SECONDS:
+        if not waited_for_memory(pages() - before, seconds):
             break
     return seconds
+
+
+def waited_for_memory(pages: int, seconds: float) -> bool:
+    """Whether a step that got so many new pages is to be timed again."""
+    return pages * PAGE_SECONDS > MOST_SHARE * seconds and seconds <= SHORT_SECONDS

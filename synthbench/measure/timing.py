@@ -19,6 +19,7 @@ from synthbench.measure.between import (
     baseline_steps,
     fixed_work,
 )
+from synthbench.measure.new_pages import REPEATS, waited_for_memory
 
 CLOCK = "perf_counter, waited"
 CLOCK_SYNCHRONISED = "perf_counter, device synchronised"
@@ -95,6 +96,7 @@ def time_steps(
     inspect: Callable[[Any], None] | None = None,
     calibrate: Callable[[int], list[float]] | None = None,
     beside: Beside | None = None,
+    pages: Callable[[], int] = lambda: 0,
 ) -> SteadyState:
     """Warm up until the times show no trend, then sample until there are enough samples.
 
@@ -111,6 +113,10 @@ def time_steps(
     of the baseline `beside` it, which take turns of equal length with the samples, in addition to
     `max_seconds`; there are `min_samples` of them too, unless time is up before. After either, a
     step of less than SHORT_SECONDS runs once without being a sample.
+
+    `pages` counts the new pages of memory of this process: before the first sample, the baseline
+    may have taken what the warm-up had freed. A first sample that waited for memory counts as
+    warm-up, in addition to `max_seconds`.
     """
     enabled = gc.isenabled()
     gc.collect()
@@ -141,9 +147,15 @@ def time_steps(
 
         with watch if watch is not None else nullcontext():
             spent += work_between()
+            repeats = 0
             while True:
                 produced = None  # before the next step, which may use its memory again
+                before_step = pages()
                 seconds, produced = timed_result(step, wait, clock)
+                is_late = waited_for_memory(pages() - before_step, seconds)
+                if is_late and not samples and repeats < REPEATS:
+                    repeats += 1
+                    continue
                 samples.append(seconds)
                 sampled, spent = sampled + seconds, spent + seconds
                 if spent >= left or len(samples) >= MAX_SAMPLES:
@@ -171,7 +183,7 @@ def time_steps(
     found = fixed.found if fixed else None
     stable = is_stable(samples, found.after, found.seconds) if found else is_stable(samples)
     beside_it = None if paired is None else paired.found
-    return SteadyState(samples, len(warmup), reached, stable, found, beside_it)
+    return SteadyState(samples, len(warmup) + repeats, reached, stable, found, beside_it)
 
 
 def _is_warmup_over(seconds: Sequence[float], least: float, most: float) -> bool:

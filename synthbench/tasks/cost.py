@@ -27,6 +27,7 @@ from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.memory_limit import raise_memory_limit
 from synthbench.measure.memory_prediction import declared_state, predict_on_devices
+from synthbench.measure.new_pages import new_pages
 from synthbench.measure.plausibility import (
     ImplausibleError,
     require_formula,
@@ -317,6 +318,7 @@ def time_step(
         inspect=inspect,
         calibrate=calibration_product(context.backend, context.cell.device),
         beside=None if paired is None else paired.beside,
+        pages=new_pages if is_host(context.cell.device) else lambda: 0,
     )
     measured.warnings = monitor.warnings + [UNSTABLE] * (not steady.stable)
     return steady, keeps_memory
