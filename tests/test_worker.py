@@ -293,3 +293,20 @@ def test_a_cell_that_cannot_be_is_unsupported() -> None:
     impossible = cell(variant="linformer", model="decoder", vocabulary=9)
     with pytest.raises(UnsupportedError, match="cannot be causal"):
         run_cell(backend, impossible, MEASURE)
+
+
+@pytest.mark.parametrize(("device", "is_counted"), [("cpu", True), ("cuda", False)])
+def test_new_pages_are_counted_where_steps_run_on_the_host(
+    monkeypatch: pytest.MonkeyPatch, device: str, is_counted: bool
+) -> None:
+    """By `time_steps`, whose first sample may wait for memory."""
+    asked: list[int] = []
+
+    def pages() -> int:
+        asked.append(0)
+        return 0
+
+    monkeypatch.setattr("synthbench.tasks.cost.new_pages", pages)
+    monkeypatch.setattr("synthbench.tasks.cost.calibration_product", lambda *_: None)
+    measure(FakeStep(), of=cell(device=device))
+    assert bool(asked) == is_counted
