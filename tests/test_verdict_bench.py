@@ -30,7 +30,7 @@ from synthbench.suites.suite import load_suite
 from tests.test_paired_ratio import timed, with_warning
 from tests.test_tables import cell, record
 
-REFERENCE = Path(__file__).resolve().parents[1] / "results" / "seq_scaling" / "cpu-reference"
+RUNS = Path(__file__).resolve().parents[1] / "results" / "seq_scaling"
 CALM = Recorded([Processes(np.array([-1e-4, 0.0, 1e-4]))], is_paired=False)
 PAIRED = CALM._replace(is_paired=True)
 
@@ -131,11 +131,18 @@ def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:
 
 
 @pytest.mark.parametrize("framework", ["torch", "jax"])
-def test_a_quiet_machine_gives_seq_scaling_the_verdicts_that_it_asks_for(framework: str) -> None:
-    """On the noise of the reference run, with the suite's own rounds and resolution."""
+@pytest.mark.parametrize(
+    ("name", "of_five_percent", "undecided"),
+    [("cpu-second-machine", 0.90, 0.05), ("cpu-reference", 0.75, 0.35)],
+    ids=["a quiet machine", "one with neighbours"],
+)
+def test_seq_scaling_gives_the_verdicts_that_it_asks_for(
+    name: str, of_five_percent: float, undecided: float, framework: str
+) -> None:
+    """On the noise of a committed run, with the suite's own rounds and resolution."""
     settings = load_suite("seq_scaling").settings("cpu")
     rounds = settings.measure.most_rounds
-    noise = recorded_noise(prepare(read_run(REFERENCE)).cost_grid, framework)
+    noise = recorded_noise(prepare(read_run(RUNS / name)).cost_grid, framework)
     rng, runs = np.random.default_rng(0), 20
     found: dict[float, Counter[str]] = {}
     wrong = 0
@@ -152,8 +159,8 @@ def test_a_quiet_machine_gives_seq_scaling_the_verdicts_that_it_asks_for(framewo
     every = runs * TABLES * VARIANTS
     assert wrong <= 0.05 * runs * TABLES
     assert found[1.10]["slower"] >= 0.95 * every
-    assert found[1.05]["slower"] >= 0.80 * every
-    assert found[1.0]["undecided"] <= 0.05 * every
+    assert found[1.05]["slower"] >= of_five_percent * every
+    assert found[1.0]["undecided"] <= undecided * every
 
 
 @pytest.mark.parametrize("spreads", SPREADS.values(), ids=SPREADS.keys())
