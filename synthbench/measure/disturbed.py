@@ -2,29 +2,41 @@
 
 from __future__ import annotations
 
+import statistics
+from collections import defaultdict
 from collections.abc import Iterable
 
 from synthbench.measure.core_distance import FAR
 from synthbench.record import Record, latest
 
+Place = tuple[str, int]  # the id of a cell, and a round
 
-def disturbed(records: Iterable[Record]) -> set[tuple[str, int]]:
-    """Cell and round of what was disturbed in its last attempt.
+CORES_FAR = "the cores were far apart, unlike those of most cells"
+# The fixed product took this many times as long as beside most cells: another machine had a part of
+# this one. The fastest of a cell counts, since JAX's threads at times wake on one core. Seen on AMD
+# EPYC: at most 1.25 in nearly all cells, 1.6 to 3 in the others.
+SLOW = 1.5
 
-    So is a cell whose cores were far apart, where most cells of the same machine had near ones: it
-    was timed on another machine, in effect. Where the cores of most are far, that is the machine.
+
+def disturbed(records: Iterable[Record]) -> set[Place]:
+    """Cell and round of what was disturbed in its last attempt."""
+    return set(disturbances(records))
+
+
+def disturbances(records: Iterable[Record]) -> dict[Place, list[str]]:
+    """What disturbed cells in their last attempt: their warnings, or what other cells tell.
+
+    A cell is disturbed too if its cores were far apart, where most cells of the same machine had
+    near ones: it was timed on another machine, in effect. Where the cores of most are far, that is
+    the machine. And if the fastest fixed product between its samples took SLOW times as long as in
+    the median of the cells of its machine and framework.
     """
-    found = [r for r in latest(records) if r.outcome == "ok"]
-    by_machine: dict[str, list[bool]] = {}
-    for record in found:
-        if (far := cores_far(record)) is not None:
-            by_machine.setdefault(record.machine, []).append(far)
-    near = {machine for machine, far in by_machine.items() if 2 * sum(far) < len(far)}
-    return {
-        (r.id, r.round)
-        for r in found
-        if r.measurements.warnings or (r.machine in near and cores_far(r))
-    }
+    ok = [record for record in latest(records) if record.outcome == "ok"]
+    found = {(record.id, record.round): list(record.warnings) for record in ok}
+    for record, text in (*_far(ok), *_slow(ok)):
+        if not record.warnings:
+            found[record.id, record.round].append(text)
+    return {place: texts for place, texts in found.items() if texts}
 
 
 def cores_far(record: Record) -> bool | None:
@@ -33,3 +45,35 @@ def cores_far(record: Record) -> bool | None:
     if timing is None or timing.core_distances is None:
         return None
     return max(timing.core_distances) > FAR
+
+
+def _far(records: Iterable[Record]) -> list[tuple[Record, str]]:
+    by_machine = defaultdict(list)
+    for record in records:
+        if (far := cores_far(record)) is not None:
+            by_machine[record.machine].append((record, far))
+    return [
+        (record, CORES_FAR)
+        for known in by_machine.values()
+        for record, far in known
+        if far and 2 * sum(other for _, other in known) < len(known)
+    ]
+
+
+def _slow(records: Iterable[Record]) -> list[tuple[Record, str]]:
+    by_product = defaultdict(list)
+    for record in records:
+        timing = record.measurements.timing
+        if timing is not None and timing.calibration is not None and timing.calibration.seconds:
+            fastest = min(timing.calibration.seconds)
+            by_product[record.machine, record.cell.framework].append((record, fastest))
+    slow = []
+    for known in by_product.values():
+        usual = statistics.median(seconds for _, seconds in known)
+        slow += [
+            (record, f"the machine was slow: a fixed product took {seconds / usual:.1f} times as "
+             "long as beside most cells")
+            for record, seconds in known
+            if seconds > SLOW * usual
+        ]  # fmt: skip
+    return slow

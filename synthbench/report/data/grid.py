@@ -16,7 +16,7 @@ import pandas as pd
 from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.moderated_variance import Moderated
 from synthbench.analysis.two_runs import Sample
-from synthbench.measure.disturbed import disturbed
+from synthbench.measure.disturbed import disturbances
 from synthbench.record import Latest, Record, latest
 from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
@@ -254,9 +254,14 @@ class Grid:
         return costs_by_round(self._values, self.latest, self._cells)
 
     @cached_property
+    def disturbances(self) -> dict[tuple[str, int], list[str]]:
+        """Cell id and round -> what disturbed it, in the attempts that count."""
+        return disturbances(self.latest)
+
+    @cached_property
     def disturbed(self) -> set[tuple[str, int]]:
-        """Cell id and round of what something disturbed, in the attempts that count."""
-        return disturbed(self.latest)
+        """Cell id and round of what something disturbed."""
+        return set(self.disturbances)
 
     @cached_property
     def disturbed_cells(self) -> set[str]:

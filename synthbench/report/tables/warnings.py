@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from synthbench.measure.disturbed import cores_far
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import MARK, Column, Table
 from synthbench.report.tables.layout import Row, key_columns, key_values
-
-CORES_FAR = "the cores were far apart, unlike those of most cells"
 
 
 def warnings(grid: Grid, context: Context) -> Table:
@@ -18,9 +15,7 @@ def warnings(grid: Grid, context: Context) -> Table:
     rows: list[Row] = []
     by_cell: dict[Key, list[tuple[int, str]]] = {key: [] for key in grid.keys}
     for record in grid.records:
-        texts = record.warnings
-        if not texts and cores_far(record) and (record.id, record.round) in grid.disturbed:
-            texts = [CORES_FAR]
+        texts = record.warnings or grid.disturbances.get((record.id, record.round), [])
         if texts:
             entries = [(record.round, text) for text in texts]
             by_cell.setdefault(grid.key(record.cell), []).extend(entries)
