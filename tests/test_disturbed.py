@@ -52,11 +52,13 @@ def test_the_last_attempt_counts() -> None:
     assert disturbed([*OTHERS, slow]) and not disturbed([*OTHERS, slow, again])
 
 
-@pytest.mark.parametrize("other", [{"framework": "jax"}, {"machine": "b"}])
-def test_products_are_compared_within_a_framework_and_a_machine(other: dict[str, str]) -> None:
-    slower = [measured(name, 3 * PRODUCT, **other) for name in ("FD", "glu")]  # type: ignore[arg-type]
+@pytest.mark.parametrize(("framework", "machine"), [("jax", "a"), ("torch", "b")])
+def test_products_are_compared_within_a_framework_and_a_machine(
+    framework: str, machine: str
+) -> None:
+    slower = [measured(name, 3 * PRODUCT, framework, machine) for name in ("FD", "glu")]
     assert disturbed([*OTHERS, *slower]) == set()
-    one = measured("FR", 9 * PRODUCT, **other)  # type: ignore[arg-type]
+    one = measured("FR", 9 * PRODUCT, framework, machine)
     assert disturbed([*OTHERS, *slower, one]) == {(one.id, 0)}
 
 
