@@ -13,7 +13,7 @@ from collections.abc import Callable
 PAGE_SECONDS = 2e-6  # that a new page takes, about
 MOST_SHARE = 0.02  # of the time of a step that new pages may take
 REPEATS = 3
-SHORT_SECONDS = 1.0  # a step that takes longer is not repeated
+MOST_SECONDS = 1.0  # of a step that is repeated
 
 
 def new_pages() -> int:
@@ -37,4 +37,4 @@ def steady_seconds(once: Callable[[], float], pages: Callable[[], int] = new_pag
 
 def waited_for_memory(pages: int, seconds: float) -> bool:
     """Whether a step that got so many new pages is to be timed again."""
-    return pages * PAGE_SECONDS > MOST_SHARE * seconds and seconds <= SHORT_SECONDS
+    return pages * PAGE_SECONDS > MOST_SHARE * seconds and seconds <= MOST_SECONDS
