@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import subprocess
 import sys
 import time
@@ -85,12 +86,28 @@ class Caller:
             assert time.monotonic() < deadline, log
             time.sleep(0.2)
 
+    def requeue(self, job: str) -> None:
+        """Requeue a job and let it begin again; one that completes first may stay as it is."""
+
+        def done() -> bool:
+            self.cluster.ask("scontrol", "requeue", job)  # which Slurm refuses while a job ends
+            return self.has_restarted(job) or self.state(job) == "COMPLETED"
+
+        self.until(done)
+        if self.has_restarted(job):
+            self.until_requeued(job)
+
     def until_requeued(self, job: str) -> None:
         """Wait until a job is in the queue again, and let it begin soon, not minutes later."""
-        self.until(lambda: "Restarts=0" not in self.cluster.ask("scontrol", "show", "job", job))
+        self.until(lambda: self.has_restarted(job))
         self.until(lambda: "PENDING" in self.state(job))
         time.sleep(REQUEUE_SECONDS)
         self.cluster.ask("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    def has_restarted(self, job: str) -> bool:
+        """Whether a job was requeued, as often as that may be."""
+        shown = self.cluster.ask("scontrol", "show", "job", job)
+        return re.search(r"Restarts=[1-9]", shown) is not None
 
     def state(self, job: str) -> str:
         return self.cluster.ask("squeue", "-h", "-t", "all", "-o", "%T", "-j", job).strip()

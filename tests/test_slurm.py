@@ -58,8 +58,7 @@ def test_nothing_is_lost_or_doubled_when_jobs_end_early(caller: Caller) -> None:
     caller.cluster.start_controller()
     caller.until(lambda: caller.state(killed) == "FAILED")
     if caller.state(requeued) == "RUNNING":
-        caller.cluster.ask("scontrol", "requeue", requeued)
-        caller.until_requeued(requeued)
+        caller.requeue(requeued)
     printed, _ = waiting.communicate(timeout=600)
     assert waiting.returncode == 2
     assert re.search(rf"1 of the run's shards .*: job {killed} \(failed\); .*--resume", printed)

@@ -103,8 +103,7 @@ def test_nothing_is_lost_or_doubled(cluster: Cluster, shared: Path, tmp_path: Pa
     worker.kill()
     caller.until(lambda: caller.state(killed) == "FAILED")
     if caller.state(requeued) == "RUNNING":
-        caller.cluster.ask("scontrol", "requeue", requeued)
-        caller.until_requeued(requeued)
+        caller.requeue(requeued)
     assert server.measured < PLACES
     printed = caller.call(*caller.run("--resume"))
     assert "Tables:" in printed
