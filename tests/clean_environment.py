@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-KEPT = ("XLA_FLAGS", "OMP_WAIT_POLICY", "XDG_CACHE_HOME")  # what conftest.py sets
+# What conftest.py sets.
+KEPT = ("XLA_FLAGS", "OMP_WAIT_POLICY", "XDG_CACHE_HOME", "SYNTHBENCH_CEILING_SECONDS")
 
 
 def clean_environment() -> dict[str, str]:

@@ -13,9 +13,10 @@ from pydantic import ValidationError
 from synthbench.analysis.paired_ratio import fast_mean, paired_ratio
 from synthbench.record import Calibration, PairedBaseline, Record, Timing
 from synthbench.report.data.grid import Grid, Key
+from synthbench.report.tables.catalog import make_tables
 from synthbench.run.further_rounds import undecided
 from synthbench.suites.pairing import baselines_of
-from tests.test_tables import cell, record, run_of
+from tests.test_tables import cell, record, run_of, value
 
 
 def test_the_ratio_is_that_of_the_means_of_the_faster_halves() -> None:
@@ -105,6 +106,31 @@ def test_the_baseline_of_another_suite_is_no_baseline_here() -> None:
     found = Grid(records, ()).compare(key("R"), key("V"), "V")
     assert not isinstance(found, str)
     assert found.log_ratios[0] > math.log(30)
+
+
+def test_ratios_of_forms_are_taken_within_the_process_of_the_other_form() -> None:
+    """The reference form's own process was slower, and V's steps are in no process but its own."""
+    plain = cell("R", "torch", "forward", 64, form="reference")
+    records = [
+        with_form("V", "reference", 0.4), with_form("V", "fused", 0.1),
+        with_form("R", "reference", 5.0), with_form("R", "fused", 0.02, 0.03, of=plain.id),
+    ]  # fmt: skip
+    (table,) = (t for t in make_tables(run_of(records)) if t.name == "forms")
+    assert value(table, "time ratio", variant="R") == pytest.approx(1.5)
+    assert value(table, "time ratio", variant="V") == pytest.approx(4.0)
+    grid = Grid(records, ())
+    of_fused = key("R")._replace(setting="form=fused")
+    found = grid.compare(of_fused, of_fused._replace(variant="V"), "V")
+    assert not isinstance(found, str)
+    assert found.log_ratios == pytest.approx([math.log(0.1 / 0.02)])
+
+
+def with_form(
+    variant: str, form: str, step: float, baseline: float | None = None, of: str = ""
+) -> Record:
+    one = timed(variant, step, 0, baseline, of=of)
+    own = one.cell.changed(form=form)
+    return one.model_copy(update={"cell": own, "id": own.id})
 
 
 def test_ratios_of_memory_are_of_the_cells_as_ever() -> None:
@@ -262,6 +288,32 @@ def test_each_cell_has_the_baseline_of_its_own_sizes() -> None:
         assert baseline.changed(variant=own.variant, replica=own.replica).id == cell_id
 
 
+def test_each_other_form_has_its_reference_form_beside_it_where_that_is_asked_for() -> None:
+    cells = [
+        cell(variant, "torch", mode, 64, form=form, replica=replica)
+        for variant in ("V", "R")
+        for mode in ("forward", "train")
+        for form in ("reference", "fused", "auto")
+        for replica in (0, 1)
+        if variant == "V" or not replica
+    ]
+    by_id = {one.id: one for one in cells}
+    usual, found = baselines_of(cells, "V"), baselines_of(cells, "V", "form")
+    assert all(by_id[cell_id].form == other.form for cell_id, other in usual.items())
+    assert len(found) == len(cells) - 2  # all but V in its reference form, in two modes
+    for cell_id, other in found.items():
+        own = by_id[cell_id]
+        assert other.form == "reference"
+        assert other.mode == own.mode
+        assert (other.variant, other.replica) == (
+            own.variant if own.form != "reference" else "V",
+            0,
+        )
+    alone = [one for one in cells if one.form != "reference"]
+    assert baselines_of(alone, "V", "form") == baselines_of(alone, "V") != {}
+    assert baselines_of(cells, "V", False) == {}
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -272,6 +324,8 @@ def test_each_cell_has_the_baseline_of_its_own_sizes() -> None:
 def test_cells_that_cannot_share_their_process_have_none(fields: dict[str, Any]) -> None:
     cells = [V.changed(**fields), V.changed(variant="R", **fields)]
     assert baselines_of(cells, "V") == {}
+    forms = [V.changed(form=form, **fields) for form in ("reference", "fused")]
+    assert baselines_of(forms, "V", "form") == {}
     assert len(baselines_of([V, V.changed(variant="R")], "V")) == 1
 
 

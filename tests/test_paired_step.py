@@ -254,6 +254,9 @@ def test_whatever_is_wrong_with_the_baseline_the_cell_is_measured(
     assert found.timing.baseline is None
     assert len(found.timing.samples) >= MEASURE.min_samples
     assert (note, others) == ("V is not timed in this process: RuntimeError('no such step')", [])
+    other_form = baseline_of(framework, form="reference")
+    _, (note,) = measured(framework, other_form)
+    assert note.startswith("the form reference is not timed in this process: RuntimeError")
 
 
 def test_a_baseline_that_does_not_fit_beside_the_cell_is_left_out() -> None:
@@ -330,3 +333,27 @@ def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
         if beside is not None:
             assert beside.id == baselines[record.cell.framework]
             assert np.all(np.array(beside.seconds) > 0)
+
+
+def test_in_a_run_by_form_every_other_form_has_its_reference_form_beside(tmp_path: Path) -> None:
+    text = """
+    axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [16], batch: [1],
+           form: [reference, fused]}
+    model: {kind: mixer, d_model: 16, heads: 2}
+    measure: {rounds: 1, min_samples: 3, min_seconds: 0.01, max_seconds: 0.5, threads: 1,
+              timeout_seconds: 60, kernel_seconds: 0, paired: form}
+    """
+    run_plan(make_plan(parse_suite(text, name="pairs", source="pairs"), "cpu"), tmp_path / "run")
+    records = {(r.cell.variant, r.cell.form): r for r in read_records(tmp_path / "run")}
+    assert len(records) == 4
+    for (variant, form), one in records.items():
+        timing = one.measurements.timing
+        assert (one.outcome, one.reason) == ("ok", "")
+        assert timing is not None
+        if form == "reference" and variant == "V":
+            assert timing.baseline is None
+            continue
+        assert timing.baseline is not None
+        beside = records["V" if form == "reference" else variant, "reference"]
+        assert timing.baseline.id == beside.id
+        assert timing.baseline.kernels == beside.measurements.kernels

@@ -30,10 +30,10 @@ class Terminal(io.StringIO):
         return True
 
 
-def record(outcome: Outcome, reason: str = "") -> Record:
+def record(outcome: Outcome, reason: str = "", scale: float = 1) -> Record:
     timing = Timing(
         build_seconds=1, compile_seconds=1, first_step_seconds=1, warmup_steps=2,
-        samples=[0.002, 0.004, 0.003], clock="mine",
+        samples=[0.002 * scale, 0.004 * scale, 0.003 * scale], clock="mine",
     )  # fmt: skip
     return Record(
         id=CELL.id, cell=CELL, outcome=outcome, reason=reason, started="", wall_seconds=1,
@@ -59,11 +59,13 @@ def test_plain_lines_say_result_and_time_left() -> None:
     progress = PlainProgress(stream)
     progress.started(PLAN, 1, 3)
     progress.cell_finished(record("ok"), 2, 3, 200.0)
+    progress.cell_finished(record("ok", scale=412), 2, 3, 200.0)  # no exponent in 1236
     progress.cell_finished(record("oom", "too large"), 3, 3, None)
     progress.note("a word")
     assert stream.getvalue().splitlines() == [
         "suite mine on cpu: 3 records, 1 already recorded",
-        "[2/3] torch V train L=8: 3 ms/step; 3 min left",
+        "[2/3] torch V train L=8: 3.00 ms/step; 3 min left",
+        "[2/3] torch V train L=8: 1236 ms/step; 3 min left",
         "[3/3] torch V train L=8: oom: too large",
         "a word",
     ]

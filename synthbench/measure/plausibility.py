@@ -6,6 +6,7 @@ import statistics
 
 from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
+from synthbench.metrics import significant
 from synthbench.record import Flops, Timing
 from synthbench.run_info import Ceiling
 
@@ -92,7 +93,7 @@ def require_plausible(
     whose = "this device's" if times == 1 else f"{times} times this device's"
     needed = f", of which at least {needed_share:.0%} are necessary," if needed_share < 1 else ""
     reason = (
-        f"a step of {counted} FLOPs{needed} in {median * 1e6:.3g} us is {share:.0%} of "
+        f"a step of {counted} FLOPs{needed} in {significant(median * 1e6)} us is {share:.0%} of "
         f"{whose} best matrix-product rate ({ceiling.flops_per_second / 1e9:.4g} GFLOP/s in "
         f"{ceiling.framework} {ceiling.dtype})"
     )

@@ -210,7 +210,7 @@ class CellRunner:
         if cell.framework not in self.hosts:  # its host died and could not be restarted
             return Reply("crashed", self.missing[cell.framework])
         ceiling = ceiling_for(cell, self.ceilings)
-        baseline = self.baselines.get(cell.id) if self.measure.paired else None
+        baseline = self.baselines.get(cell.id)
         if baseline is not None and self.measure.parity:
             kernel = kernel_for(baseline, self.choices)
             parity = self.checks.parity_of(baseline, kernel, self.limits())

@@ -186,6 +186,4 @@ def _each_cell(plan: Plan) -> str:
 
 def _paired(plan: Plan) -> Mapping[str, Cell]:
     """Id of a cell -> the baseline that is timed beside it."""
-    if not plan.settings.measure.paired:
-        return {}
-    return baselines_of(plan.cells, plan.settings.baseline)
+    return baselines_of(plan.cells, plan.settings.baseline, plan.settings.measure.paired)

@@ -177,8 +177,8 @@ def result(record: Record) -> str:
         return f"{training.metric} {significant(last.metrics[training.metric])}"
     if record.outcome != "ok" or timing is None:
         return f"{record.outcome}: {record.reason}" if record.reason else record.outcome
-    milliseconds = statistics.median(timing.samples) * 1e3
-    return f"{milliseconds:.3g} ms/step" + (f" ({record.reason})" if record.reason else "")
+    milliseconds = significant(statistics.median(timing.samples) * 1e3)
+    return f"{milliseconds} ms/step" + (f" ({record.reason})" if record.reason else "")
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""Which cell's steps are timed in the process of another: those of its baseline."""
+"""Which cell is timed in the process of another: its baseline, or its reference form."""
 
 from __future__ import annotations
 
@@ -7,27 +7,39 @@ from collections.abc import Iterable
 from synthbench.devices import is_host
 from synthbench.mixers.notation import canonical
 from synthbench.suites.cell import Cell
+from synthbench.suites.settings import Paired
 
 # What a variant and its baseline may differ in.
 OF_VARIANT = {"variant", "replica", "heads", "head_dim"}
 
 
-def baselines_of(cells: Iterable[Cell], baseline: str) -> dict[str, Cell]:
-    """Cell id -> the cell of its baseline, for each cell that is timed beside it.
+def baselines_of(cells: Iterable[Cell], baseline: str, paired: Paired = True) -> dict[str, Cell]:
+    """Cell id -> the cell that is timed beside it: its baseline, as `paired` of a suite asks.
 
     These are cells of task cost on one device that is a CPU: an accelerator's clock and memory
     would not be the cell's own. The baseline itself has none; its A/A twin has. Nor has what
     torch.compile makes, which takes longer to compile than to measure.
+
+    With `paired` "form", a cell in another form than the reference form has that of its own variant
+    beside it, where it is among the cells.
     """
+    if not paired:
+        return {}
+    pairable = [cell for cell in cells if is_paired(cell)]
     name, groups = canonical(baseline), dict[str, list[Cell]]()
-    for cell in cells:
-        if is_paired(cell):
-            groups.setdefault(_group(cell), []).append(cell)
+    for cell in pairable:
+        groups.setdefault(_group(cell), []).append(cell)
     found: dict[str, Cell] = {}
     for group in groups.values():
         own = next((c for c in group if c.variant == name and not c.replica), None)
         if own is not None:
             found |= {cell.id: own for cell in group if cell.id != own.id}
+    if paired == "form":
+        ids = {cell.id: cell for cell in pairable}
+        for cell in pairable:
+            reference = ids.get(cell.changed(form="reference", replica=0).id)
+            if reference is not None and cell.form != "reference":
+                found[cell.id] = reference
     return found
 
 

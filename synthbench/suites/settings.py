@@ -30,6 +30,7 @@ Rounds = Annotated[int, Field(ge=1, le=10_000)]
 # In errors of pydantic: which of the two kinds of `rounds` was meant.
 NUMBER_TAG, SECTION_TAG = "<number>", "<section>"
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Paired = bool | Literal["form"]
 
 
 class Section(BaseModel):
@@ -275,10 +276,11 @@ class Measure(Section):
         "floor; null: from 2 rounds on.",
         examples=[True],
     )
-    paired: bool = Field(
+    paired: Paired = Field(
         default=True,
         description="Time the baseline in the process of each other cell as well, in turn with its "
-        "steps, and take the ratio within the process; CPU only.",
+        "steps, and take the ratio within the process; CPU only. `form`: beside each cell in "
+        "another form, the reference form of the same variant instead.",
         examples=[False],
     )
     min_samples: PositiveInt = Field(

@@ -272,7 +272,9 @@ def paired_step(context: TaskContext, notes: list[str]) -> PairedStep | None:
         return build_paired(context, context.baseline)
     except Exception as error:
         shown = str(error) if isinstance(error, SynthbenchError) else f"{error!r:.200}"
-        notes.append(f"{context.baseline.cell.variant} is not timed in this process: {shown}")
+        other = context.baseline.cell
+        name = other.variant if other.form == context.cell.form else f"the form {other.form}"
+        notes.append(f"{name} is not timed in this process: {shown}")
         return None
 
 

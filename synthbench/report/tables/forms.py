@@ -71,7 +71,8 @@ def forms(grid: Grid, context: Context) -> Table | None:
         rows.append((*key_cells, *row))
     note = (
         "time: step time in the reference form over step time in the fused form, taken within a "
-        "round; above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
+        "round, and within a process where both forms were timed in turn there (`paired: form`); "
+        "above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
         "interval and a verdict on the fused form, as in `ratios`. With one round, the interval "
         "comes only from the samples within that round and is too narrow. memory: peak memory of "
         "reference over fused. util %: share of the device's best matrix-product rate, as in "

@@ -62,7 +62,7 @@ class OnePlace(Executor):
             yield runner.machine(own, environment)
         runner.settle(work.settled)
         every = [cell for shard in work.shards for cell in shard.cells]
-        runner.baselines = baselines_of(every, work.plan.settings.baseline)
+        runner.baselines = baselines_of(every, work.plan.settings.baseline, measure.paired)
         for number, cell in pending:
             if cell.framework not in runner.hosts:
                 continue
