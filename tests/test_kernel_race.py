@@ -16,6 +16,7 @@ from synthbench.analysis.kernel_race import (
     HOPELESS,
     HOPELESS_AT_ONCE,
     LEAST_GAIN,
+    LEAST_GAIN_OF_PLAIN,
     LEAST_ROUNDS,
     MOST_ROUNDS,
     is_decided,
@@ -62,6 +63,34 @@ def test_what_saves_too_little_does_not_win() -> None:
     exactly = {"first": [1.0] * 9, "other": [1 - LEAST_GAIN] * 9}
     assert winner(exactly) == "other"
     assert winner(exactly | {"other": [1 - LEAST_GAIN + 1e-6] * 9}) == "first"
+
+
+def test_plain_code_has_to_save_less() -> None:
+    """It is what forms are compared with; for the others the usual gain holds beside it."""
+    saves = 1 - (LEAST_GAIN + LEAST_GAIN_OF_PLAIN) / 2
+    near = {"first": [1.0] * 9, "plain": [saves] * 9, "other": [saves] * 9}
+    assert winner(near) == "first"
+    assert winner(near, "plain") == "plain"
+    assert winner(near | {"plain": [1.0] * 9}, "plain") == "first"
+    assert winner(near | {"other": [0.9] * 9}, "plain") == "other"
+    exactly = {"first": [1.0] * 9, "plain": [1 - LEAST_GAIN_OF_PLAIN] * 9}
+    assert winner(exactly, "plain") == "plain"
+    assert winner(exactly | {"plain": [1 - LEAST_GAIN_OF_PLAIN + 1e-6] * 9}, "plain") == "first"
+    assert winner({"plain": [1.0] * 9, "other": [saves] * 9}, "plain") == "plain"
+
+
+def test_a_race_goes_on_until_the_gain_of_plain_code_is_clear() -> None:
+    times = cycle([0.96, 0.97, 0.98])  # around what plain code has to save, clear of LEAST_GAIN
+    uncertain = {"first": [1.0] * 6, "plain": [next(times) for _ in range(6)]}
+    assert is_decided(uncertain)
+    assert not is_decided(uncertain, "plain")
+
+    def once(name: str) -> float:
+        return next(times) if name == "plain" else 1.0
+
+    usual = race(["first", "plain"], once, 1.0, never)
+    longer = race(["first", "plain"], once, 1.0, never, "plain")
+    assert len(usual["first"]) < len(longer["first"])
 
 
 def test_a_kernel_that_cannot_win_is_left_out_after_three_steps() -> None:

@@ -21,6 +21,9 @@ MOST_ROUNDS = 28
 # A kernel must save this share of the time: less is not worth another program, and two races on one
 # machine, which differ by some percent, would choose differently.
 LEAST_GAIN = 0.05
+# The same for plain code, against which forms are compared: a kernel that is kept although it is a
+# few percent slower has to take some chance as well, and is then not within 5% of plain code.
+LEAST_GAIN_OF_PLAIN = 0.03
 COMPARED: Final = "faster halves"  # of the steps: what disturbs a step only adds time
 
 
@@ -32,13 +35,14 @@ def race(
     timed: Callable[[K], float],
     seconds: float,
     clock: Callable[[], float],
+    plain: K | None = None,
 ) -> dict[K, list[float]]:
     """The seconds of steps of each kernel, in rounds of one step each, in alternating order.
 
-    `timed` does one step of a kernel and returns its seconds. The rounds end when they decide, or
-    when `seconds` have passed since the call and there were LEAST_ROUNDS. Kernels that cannot win
-    are left out after so many steps, or after two where the time has passed; far
-    slower ones after one.
+    `timed` does one step of a kernel and returns its seconds. `plain`: the kernel that is plain
+    code. The rounds end when they decide, or when `seconds` have passed since the call and there
+    were LEAST_ROUNDS. Kernels that cannot win are left out after so many steps, or after two where
+    the time has passed; far slower ones after one.
     """
     begin = clock()
     samples: dict[K, list[float]] = {name: [] for name in names}
@@ -54,7 +58,7 @@ def race(
         if number >= LEAST_ROUNDS and (is_over or len(left) == 1):
             break
         enough = DECIDED_LATE_AFTER if is_over else DECIDED_AFTER
-        if number >= enough and is_decided(samples):
+        if number >= enough and is_decided(samples, plain):
             break
     return samples
 
@@ -69,23 +73,30 @@ def ratios(samples: Mapping[K, Sequence[float]]) -> dict[K, Interval]:
     }
 
 
-def is_decided(samples: Mapping[K, Sequence[float]]) -> bool:
+def is_decided(samples: Mapping[K, Sequence[float]], plain: K | None = None) -> bool:
     """Whether every kernel that is still in the race gains enough, or does not, beyond doubt."""
-    of_others = ratios(in_race(samples)).values()
-    return all(found.high < 1 - LEAST_GAIN or found.low > 1 - LEAST_GAIN for found in of_others)
+    return all(
+        found.high < 1 - least_gain(name, plain) or found.low > 1 - least_gain(name, plain)
+        for name, found in ratios(in_race(samples)).items()
+    )
 
 
-def winner(samples: Mapping[K, Sequence[float]]) -> K:
+def winner(samples: Mapping[K, Sequence[float]], plain: K | None = None) -> K:
     """The fastest kernel; the first one unless another's whole interval is below its time.
 
-    It must also save LEAST_GAIN of the time, and have been in the race to its end.
+    It must also save `least_gain` of the time, and have been in the race to its end.
     """
     faster = {
         name: interval.value
         for name, interval in ratios(in_race(samples)).items()
-        if interval.high < 1 and interval.value <= 1 - LEAST_GAIN
+        if interval.high < 1 and interval.value <= 1 - least_gain(name, plain)
     }
     return min(faster, key=lambda name: faster[name], default=next(iter(samples)))
+
+
+def least_gain(name: K, plain: K | None) -> float:
+    """The share of the time that a kernel must save; `plain`: the one that is plain code."""
+    return LEAST_GAIN if name != plain else LEAST_GAIN_OF_PLAIN
 
 
 def in_race(samples: Mapping[K, Sequence[float]]) -> dict[K, Sequence[float]]:

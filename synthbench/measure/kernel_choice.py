@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, cast
 from synthbench.analysis.kernel_race import COMPARED, race, winner
 from synthbench.backends.base import BACKENDS, Backend, Step
 from synthbench.backends.kernel_choice import using_kernel
+from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
@@ -182,19 +183,20 @@ def choice_of(
             steps[kernel] = built(kernel)
         except Exception as error:  # a kernel that fails here is not one to choose
             failed[kernel.name] = f"{type(error).__name__}: {error}"
+    plain = next((kernel for kernel in steps if kernel.path == REFERENCE_KERNEL), None)
     for _ in range(ATTEMPTS):
         # Which kernel is the fastest depends on how fast the cores exchange data.
         before = bring_cores_together() if is_host(cell.device) else None
         begin = time.perf_counter()
         with InterferenceMonitor(cell.device) as monitor:
-            samples = race(list(steps), _timer(steps), seconds, time.perf_counter)
+            samples = race(list(steps), _timer(steps), seconds, time.perf_counter, plain)
         took = time.perf_counter() - begin
         far = far_cores(before, None if before is None else core_distance())
         if not far and (not monitor.warnings or took > REPEATED_UP_TO):
             break
     return KernelChoice(
         cell=cell,
-        chosen=winner(samples),
+        chosen=winner(samples, plain),
         kernels=[
             KernelTime(kernel=kernel, samples=[round(value, 9) for value in found])
             for kernel, found in samples.items()

@@ -49,6 +49,15 @@ class Linformer(Mixer):
         """The parameter that compresses the values: its own, or the keys'."""
         return "key_projection" if self.sharing == "kv" else "value_projection"
 
+    def compresses_first(self, d_model: int, channels: int, seq_len: int) -> bool:
+        """Whether X is better compressed along length before it is projected to keys and values.
+
+        The two commute; what takes fewer multiplications is better. `channels`: of all heads.
+        """
+        L, d, c, r = seq_len, d_model, channels, self.rank
+        compressions_of_x = 1 if self.sharing == "kv" else 2
+        return compressions_of_x * r * L * d + 2 * r * d * c <= 2 * L * d * c + 2 * r * L * c
+
     def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
         d, H, k, N, r = sizes.d_model, sizes.heads, sizes.head_dim, sizes.max_len, self.rank
         inward = Parameter((d, H, k), xavier(d, H * k))

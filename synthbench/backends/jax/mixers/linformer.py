@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers.numerics import project, softmax, zero_padded
+from synthbench.backends.kernel_record import REFERENCE_KERNEL, record_kernel
 from synthbench.mixers.linformer import Linformer
 
 
@@ -39,7 +40,10 @@ def fused(
 
     The two commute, and this way r rows are projected instead of L.
     """
-    L = x.shape[1]
+    L, (d, H, k) = x.shape[1], p["key"].shape
+    if not mixer.compresses_first(d, H * k, L):
+        record_kernel(REFERENCE_KERNEL)
+        return reference(mixer, p, x, padding_mask, causal)
     query, real = project(x, p["query"]), zero_padded(x, padding_mask)
     for_keys = jnp.einsum("bmd,mr->brd", real, p["key_projection"][:L])
     for_values = for_keys
