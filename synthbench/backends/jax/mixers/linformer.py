@@ -38,7 +38,8 @@ def fused(
 ) -> Array:
     """The same; X is compressed along length before it is projected to keys and values.
 
-    The two commute, and this way r rows are projected instead of L.
+    The two commute, and this way r rows are projected instead of L. Where that takes more
+    multiplications, it is the reference form.
     """
     L, (d, H, k) = x.shape[1], p["key"].shape
     if not mixer.compresses_first(d, H * k, L):

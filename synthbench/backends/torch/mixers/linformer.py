@@ -44,7 +44,8 @@ def fused(
 ) -> Tensor:
     """The same; X is compressed along length before it is projected to keys and values.
 
-    The two commute, and this way r rows are projected instead of L.
+    The two commute, and this way r rows are projected instead of L. Where that takes more
+    multiplications, it is the reference form.
     """
     chosen = choose(kernels(mixer, p, x))
     if chosen.path == REFERENCE_KERNEL:
