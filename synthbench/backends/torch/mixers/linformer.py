@@ -47,13 +47,16 @@ def fused(
     The two commute, and this way r rows are projected instead of L. Where that takes more
     multiplications, it is the reference form.
     """
-    chosen = choose(kernels(mixer, p, x))
+    L, (d, H, k) = x.shape[1], p["key"].shape
+    plain, others = Kernel(REFERENCE_KERNEL), [Kernel(FLASH, of) for of in libraries(x)]
+    is_last = mixer.compresses_first(d, H * k, L)
+    chosen = choose([*others, plain] if is_last else [plain, *others])
     if chosen.path == REFERENCE_KERNEL:
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
     times = product_of(chosen.products)
     record_kernel(FLASH)
-    L, real = x.shape[1], zero_padded(x, padding_mask)
+    real = zero_padded(x, padding_mask)
     for_keys = p["key_projection"][:L].T @ real  # [B,r,d]
     for_values = for_keys
     if mixer.value_projection_name != "key_projection":
@@ -64,11 +67,3 @@ def fused(
     )
     heads = F.scaled_dot_product_attention(query, key, value).swapaxes(1, 2)
     return times(heads.flatten(2), p["output"].flatten(0, 1))
-
-
-def kernels(mixer: Linformer, p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
-    """The kernels for inputs like x, the one to take without a measurement first."""
-    plain = Kernel(REFERENCE_KERNEL)
-    found = [Kernel(FLASH, products) for products in libraries(x)]
-    d, H, k = p["key"].shape
-    return [*found, plain] if mixer.compresses_first(d, H * k, x.shape[1]) else [plain, *found]
