@@ -4,10 +4,10 @@
 
 Each is a run, or a file of choices as `synthbench tune` keeps it in the user's cache. A margin is
 the time of the kernel that the other search chose over that of its own choice, with the 95%
-interval; it is beyond noise where the whole interval is above 1 + LEAST_GAIN, the gain that a
-choice needs. Prints every shape for which the searches chose differently, how many have the same
-choice, and how many of the others have a margin beyond noise in one search, or in both, which then
-contradict each other.
+interval; it is beyond noise where the whole interval is above 1 + LEAST_GAIN, the gain that every
+kernel but plain code needs. Prints every shape for which the searches chose differently, how many
+have the same choice, and how many of the others have a margin beyond noise in one search, or in
+both, which then contradict each other.
 """
 
 from __future__ import annotations

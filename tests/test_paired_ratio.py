@@ -305,10 +305,8 @@ def test_each_other_form_has_its_reference_form_beside_it_where_that_is_asked_fo
         own = by_id[cell_id]
         assert other.form == "reference"
         assert other.mode == own.mode
-        assert (other.variant, other.replica) == (
-            own.variant if own.form != "reference" else "V",
-            0,
-        )
+        wanted = "V" if own.form == "reference" else own.variant
+        assert (other.variant, other.replica) == (wanted, 0)
     alone = [one for one in cells if one.form != "reference"]
     assert baselines_of(alone, "V", "form") == baselines_of(alone, "V") != {}
     assert baselines_of(cells, "V", False) == {}

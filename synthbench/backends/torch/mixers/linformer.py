@@ -49,8 +49,8 @@ def fused(
     """
     L, (d, H, k) = x.shape[1], p["key"].shape
     plain, others = Kernel(REFERENCE_KERNEL), [Kernel(FLASH, of) for of in libraries(x)]
-    is_last = mixer.compresses_first(d, H * k, L)
-    chosen = choose([*others, plain] if is_last else [plain, *others])
+    compresses = mixer.compresses_first(d, H * k, L)
+    chosen = choose([*others, plain] if compresses else [plain, *others])
     if chosen.path == REFERENCE_KERNEL:
         record_kernel(REFERENCE_KERNEL)
         return reference(mixer, p, x, padding_mask, causal)
