@@ -11,11 +11,13 @@ import pytest
 from pydantic import ValidationError
 
 from synthbench.analysis.paired_ratio import fast_mean, paired_ratio
+from synthbench.errors import NotationError
 from synthbench.record import Calibration, PairedBaseline, Record, Timing
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.further_rounds import undecided
 from synthbench.suites.pairing import baselines_of
+from synthbench.suites.suite import parse_suite
 from tests.test_tables import cell, record, run_of, value
 
 
@@ -310,6 +312,15 @@ def test_each_other_form_has_its_reference_form_beside_it_where_that_is_asked_fo
     alone = [one for one in cells if one.form != "reference"]
     assert baselines_of(alone, "V", "form") == baselines_of(alone, "V") != {}
     assert baselines_of(cells, "V", False) == {}
+
+
+@pytest.mark.parametrize("given", ["forms", "2", "null"])
+def test_what_is_timed_beside_a_cell_is_true_false_or_form(given: str) -> None:
+    text = "{axes: {variant: [V], seq_len: [8]}, model: {d_model: 8, heads: 2}, "
+    text += f"measure: {{paired: {given}}}}}"
+    message = r"^s: measure\.paired: got .*, expected one of true, false or 'form'"
+    with pytest.raises(NotationError, match=message):
+        parse_suite(text, name="s", source="s")
 
 
 @pytest.mark.parametrize(

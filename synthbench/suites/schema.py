@@ -89,7 +89,8 @@ def _type(declared: dict[str, Any]) -> str:
         if several in declared:
             return " or ".join(map(_type, declared[several]))
     if "enum" in declared or "const" in declared:
-        return _either([f"`{value}`" for value in declared.get("enum", [declared.get("const")])])
+        values = declared.get("enum", [declared.get("const")])
+        return _either([f"`{flow(value)}`" for value in values])
     if "$ref" in declared:
         return "section"
     if declared["type"] == "array":

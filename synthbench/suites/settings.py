@@ -30,7 +30,7 @@ Rounds = Annotated[int, Field(ge=1, le=10_000)]
 # In errors of pydantic: which of the two kinds of `rounds` was meant.
 NUMBER_TAG, SECTION_TAG = "<number>", "<section>"
 Gigabytes = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Paired = bool | Literal["form"]
+Paired = Literal[True, False, "form"]
 
 
 class Section(BaseModel):

@@ -70,9 +70,10 @@ def _line(
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
             return f"{source}: {path}: unknown key.{hint} Known here: {', '.join(known)}"
         case "literal_error":
-            expected = f"one of {mistake['ctx']['expected']}"
+            options = mistake["ctx"]["expected"].replace("True", "true").replace("False", "false")
+            expected = f"one of {options}"
             near = difflib.get_close_matches(
-                str(got), mistake["ctx"]["expected"].replace("'", "").split(), n=1, cutoff=0.5
+                str(got), options.replace("'", "").split(), n=1, cutoff=0.5
             )
             hint = f" (did you mean {near[0].rstrip(',')}?)" if near else ""
             return f"{source}: {path}: got {quote(got)}, expected {expected}{hint}"
