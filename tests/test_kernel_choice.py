@@ -310,6 +310,7 @@ class FakeHost:
     ) -> None:
         self.ends_from, self.hangs, self.flops = ends_from, hangs, flops
         self.raced: list[tuple[str, int]] = []
+        self.requests: list[dict[str, Any]] = []
 
     def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
         assert seconds > 0
@@ -324,6 +325,7 @@ class FakeHost:
                 for v in (one.variant for one in cells)
             ]
         (one,) = cells
+        self.requests.append(request)
         self.raced.append((one.variant, one.seq_len))
         if one.seq_len >= self.ends_from:
             raise SynthbenchError("killed")
@@ -363,6 +365,13 @@ def test_each_mixer_is_timed_after_one_of_each_kind() -> None:
     choices = [(c.cell.variant, c.cell.seq_len, c.like) for made in found for c in made.choices]
     assert choices == [(*timed, []) for timed in host.raced]
     assert notes == [] and all(made.is_own for made in found)
+
+
+@pytest.mark.parametrize(("seconds", "of_a_race"), [(60.0, 0.3), (750.0, 0.3), (1500.0, 0.6)])
+def test_a_race_may_take_longer_where_there_is_more_time(seconds: float, of_a_race: float) -> None:
+    host = FakeHost()
+    races(host, seconds=seconds)
+    assert {request["seconds"] for request in host.requests} == {of_a_race}
 
 
 def test_the_time_that_is_left_goes_where_the_work_differs_most(

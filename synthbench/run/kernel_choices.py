@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
-from synthbench.measure.kernel_choice import Offer, Timed, has_choice, raced_cell
+from synthbench.measure.kernel_choice import SECONDS, Offer, Timed, has_choice, raced_cell
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_search import Search, taken_from
@@ -26,6 +26,7 @@ OFFERS = "synthbench.measure.kernel_choice:offers"
 CHOOSE = "synthbench.measure.kernel_choice:choose_kernel"
 FARTHEST = math.log(4)  # `Series.distance`; one with ten times the work has other best kernels
 LEAST_SECONDS = 1.0  # that a call may take, however little is left
+RACE_SHARE = 1 / 2500  # of the time for all: how long one race may take, if that is more than usual
 
 
 NOTHING = Offer((), "")
@@ -88,6 +89,11 @@ class Race:
         """The seconds that are left."""
         return self.begin + self.seconds - time.monotonic()
 
+    @property
+    def race_seconds(self) -> float:
+        """How long one race may take: more steps tell kernels apart that are nearly as fast."""
+        return max(SECONDS, RACE_SHARE * self.seconds)
+
     def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
 
@@ -131,7 +137,11 @@ class Race:
         """Time the kernels at one place; whether that made a choice."""
         cell = search.cells[place]
         self.observer.stage(f"choosing kernels: {describe(cell)} ({self.left:.0f} s left)")
-        request = {"cell": cell.model_dump(mode="json"), "memory_bytes": self.memory_bytes}
+        request = {
+            "cell": cell.model_dump(mode="json"),
+            "memory_bytes": self.memory_bytes,
+            "seconds": self.race_seconds,
+        }
         timed: Timed | None = self._call(cell, CHOOSE, request)
         if timed is None and self.left <= 0:
             return False  # it was not tried to the end
