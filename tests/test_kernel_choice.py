@@ -6,7 +6,7 @@ import importlib
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, cast
@@ -307,7 +307,10 @@ class FakeHost:
         ends_from: int = 10**9,
         hangs: str = "",
         flops: Mapping[str, int] = MappingProxyType({}),
+        disturbed: Mapping[tuple[str, int], int] = MappingProxyType({}),
+        winner: Callable[[int], Kernel] = lambda length: FAST,
     ) -> None:
+        self.disturbed, self.winner = dict(disturbed), winner
         self.ends_from, self.hangs, self.flops = ends_from, hangs, flops
         self.raced: list[tuple[str, int]] = []
         self.requests: list[dict[str, Any]] = []
@@ -329,7 +332,11 @@ class FakeHost:
         self.raced.append((one.variant, one.seq_len))
         if one.seq_len >= self.ends_from:
             raise SynthbenchError("killed")
-        return Timed(KernelChoice(cell=one, chosen=FAST), is_own=True)
+        left = self.disturbed.get(self.raced[-1], 0)
+        self.disturbed[self.raced[-1]] = left - 1
+        if left > 0:  # the wrong kernel wins
+            return Timed(KernelChoice(cell=one, chosen=SLOW, warnings=["far cores"]), is_own=True)
+        return Timed(KernelChoice(cell=one, chosen=self.winner(one.seq_len)), is_own=True)
 
 
 class Notes(Silent):
@@ -344,6 +351,7 @@ def races(
     host: FakeHost,
     variants: Sequence[str] = ("D", "V", "R", "light_conv"),
     seconds: float = 60.0,
+    lengths: Sequence[int] = (8, 4),
 ) -> tuple[list[Made], list[str]]:
     observer = Notes()
     hosts = cast(dict[str, Host], {"torch": host})
@@ -351,7 +359,7 @@ def races(
     cells = [
         cell(variant=variant, seq_len=length, max_len=length, replica=replica)
         for variant in variants
-        for length in (8, 4)
+        for length in lengths
         for replica in (0, 1)
     ]
     return list(race.choose(cells, decided=[])), observer.notes
@@ -365,6 +373,31 @@ def test_each_mixer_is_timed_after_one_of_each_kind() -> None:
     choices = [(c.cell.variant, c.cell.seq_len, c.like) for made in found for c in made.choices]
     assert choices == [(*timed, []) for timed in host.raced]
     assert notes == [] and all(made.is_own for made in found)
+
+
+def test_a_disturbed_race_is_run_again_when_the_others_are_done() -> None:
+    host = FakeHost(disturbed={("V", 4): 1, ("V", 8): 2})
+    found, notes = races(host, ("V", "R"))
+    assert host.raced == [("V", 4), ("R", 4), ("V", 8), ("R", 8), ("V", 4), ("V", 8)]
+    choices = [choice for made in found for choice in made.choices]
+    assert [(c.cell.variant, c.cell.seq_len, c.chosen, c.warnings) for c in choices] == [
+        ("R", 4, FAST, []), ("R", 8, FAST, []), ("V", 4, FAST, []), ("V", 8, SLOW, ["far cores"]),
+    ]  # fmt: skip
+    assert notes == []
+
+
+def test_where_that_changes_a_winner_the_lengths_between_are_timed() -> None:
+    host = FakeHost(disturbed={("V", 64): 1})
+    found, notes = races(host, ("V",), lengths=(4, 8, 16, 32, 64))
+    assert [length for _, length in host.raced] == [16, 4, 64, 32, 64]
+    chosen = {c.cell.seq_len: c.chosen for made in found for c in made.choices}
+    assert set(chosen.values()) == {FAST} and sorted(chosen) == [4, 8, 16, 32, 64] and notes == []
+
+    host = FakeHost(disturbed={("V", 64): 1}, winner=lambda length: SLOW if length < 64 else FAST)
+    found, notes = races(host, ("V",), lengths=(4, 8, 16, 32, 64))
+    assert [length for _, length in host.raced] == [16, 4, 64, 64, 32]
+    chosen = {c.cell.seq_len: c.chosen for made in found for c in made.choices}
+    assert chosen == {4: SLOW, 8: SLOW, 16: SLOW, 32: SLOW, 64: FAST} and notes == []
 
 
 @pytest.mark.parametrize(("seconds", "of_a_race"), [(60.0, 0.3), (750.0, 0.3), (1500.0, 0.6)])

@@ -8,6 +8,7 @@ import io
 import pytest
 
 from synthbench.record import Measurements, Outcome, Record, Timing
+from synthbench.run.cell_words import describe, varying
 from synthbench.run.progress import PlainProgress, RichProgress, duration, make_observer
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan
@@ -69,6 +70,33 @@ def test_plain_lines_say_result_and_time_left() -> None:
         "[3/3] torch V train L=8: oom: too large",
         "a word",
     ]
+
+
+def test_what_varies_is_in_the_name_of_a_cell() -> None:
+    eager, other = CELL.changed(compile="eager"), CELL.changed(compile="compiled", framework="jax")
+    assert varying([eager, other]) == ()  # each framework has one
+    many = [eager, eager.changed(batch=8), eager.changed(form="reference"), other]
+    assert varying(many) == ("batch", "form")
+    names = [describe(cell, varying(many)) for cell in many]
+    assert names == [
+        "torch V train L=8 B=1 auto form", "torch V train L=8 B=8 auto form",
+        "torch V train L=8 B=1 reference form", "jax V train L=8 B=1 auto form",
+    ]  # fmt: skip
+    labelled = eager.changed(label="base")
+    assert describe(labelled, varying([eager, labelled])) == "torch V train L=8 base"
+    assert describe(eager, ("label",)) == "torch V train L=8"
+    halves = [eager.changed(dtype="bfloat16"), eager.changed(devices=2), other, eager]
+    assert describe(halves[0], varying(halves)) == "torch V train L=8 bfloat16 devices=1"
+
+
+def test_lines_of_a_plan_name_what_varies_in_it() -> None:
+    stream = io.StringIO()
+    progress = PlainProgress(stream)
+    progress.started(dataclasses.replace(PLAN, cells=(CELL, CELL.changed(batch=4))), 0, 2)
+    progress.cell_finished(record("ok"), 1, 2, None)
+    assert (
+        stream.getvalue().splitlines()[1] == f"[1/2] torch V train L=8 B={CELL.batch}: 3.00 ms/step"
+    )
 
 
 def test_a_bar_shows_cell_and_time_left_and_keeps_what_went_wrong() -> None:

@@ -16,9 +16,10 @@ from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import SECONDS, Offer, Timed, has_choice, raced_cell
 from synthbench.mixers.catalog import SHOWCASE
+from synthbench.run.cell_words import describe
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_search import Search, taken_from
-from synthbench.run.progress import Observer, describe
+from synthbench.run.progress import Observer
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
@@ -99,7 +100,8 @@ class Race:
 
         First one mixer of each group is timed, those with most kernels first, all of them at one
         length before any is timed at the next; then the others, those first whose work differs most
-        from that one's. What is left when the seconds have passed takes the choice of its group.
+        from that one's. Where something disturbed the timing, it is done once more at the end, and
+        counts then. What is left when the seconds have passed takes the choice of its group.
         Where that has none either, or cannot be timed, it is reported to the observer: those cells
         use the kernel of the nearest length, or the one that needs no measurement.
         """
@@ -110,12 +112,19 @@ class Race:
         firsts = [search for (_, search), *_ in groups]
         others = [(member, group[0][0]) for group in groups for member in group[1:]]
         others.sort(key=lambda pair: -pair[0][0].distance(pair[1]))
-        for searches in (firsts, *([search] for (_, search), _ in others)):
-            while self.left > 0 and (unfinished := [one for one in searches if one.wanted]):
-                for search in unfinished:
-                    place = search.wanted[0]
-                    if self.left > 0 and self._time(search, place):
-                        yield Made([search.found[place]], search.is_own)
+        order = (firsts, *([search] for (_, search), _ in others))
+        again: list[tuple[Search, int]] = []
+        for search, place in self._timed(order):
+            if search.found[place].warnings:
+                again.append((search, place))
+            else:
+                yield Made([search.found[place]], search.is_own)
+        for search, place in again:
+            if self.left > 0:
+                self._time(search, place)
+            yield Made([search.found[place]], search.is_own)
+        for search, place in self._timed(order):  # between lengths that do not agree any more
+            yield Made([search.found[place]], search.is_own)
         untimed = 0
         for group in groups:
             _, first = group[0]
@@ -133,10 +142,19 @@ class Race:
                 "later runs"
             )
 
+    def _timed(self, order: Iterable[Sequence[Search]]) -> Iterator[tuple[Search, int]]:
+        """Time what is wanted while there is time; each search and place that has a choice now."""
+        for searches in order:
+            while self.left > 0 and (unfinished := [one for one in searches if one.wanted]):
+                for search in unfinished:
+                    place = search.wanted[0]
+                    if self.left > 0 and self._time(search, place):
+                        yield search, place
+
     def _time(self, search: Search, place: int) -> bool:
         """Time the kernels at one place; whether that made a choice."""
         cell = search.cells[place]
-        self.observer.stage(f"choosing kernels: {describe(cell)} ({self.left:.0f} s left)")
+        self.observer.stage(f"choosing kernels: {described(cell)} ({self.left:.0f} s left)")
         request = {
             "cell": cell.model_dump(mode="json"),
             "memory_bytes": self.memory_bytes,
@@ -195,8 +213,13 @@ class Race:
             return self.hosts[cell.framework].call(target, request, seconds)
         except SynthbenchError as error:
             if not quietly and self.left > 0:
-                self.observer.note(f"no kernel chosen for {describe(cell)}: {error}")
+                self.observer.note(f"no kernel chosen for {described(cell)}: {error}")
             return None
+
+
+def described(cell: Cell) -> str:
+    """A cell whose kernels are timed, in a few words."""
+    return describe(cell, ("batch",))
 
 
 def groups_of(found: Iterable[Series]) -> list[list[Series]]:

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TextIO
 from synthbench.metrics import significant
 from synthbench.printable import lines
 from synthbench.record import Parity, Record
+from synthbench.run.cell_words import describe, varying
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
-from synthbench.tasks.cost import Cost
 
 SECONDS_BETWEEN_LINES = 30.0  # of a cell that takes long, where there is no terminal
 
@@ -68,8 +68,10 @@ class PlainProgress(Silent):
     def __init__(self, stream: TextIO | None = None) -> None:
         self.stream = stream or sys.stderr
         self.said = time.monotonic()  # when the last line was printed
+        self.varying: tuple[str, ...] = ()
 
     def started(self, plan: Plan, done: int, total: int) -> None:
+        self.varying = varying(plan.cells)
         already = f", {done} already recorded" if done else ""
         self._say(f"suite {plan.suite} on {plan.device}: {total} records{already}")
 
@@ -81,11 +83,13 @@ class PlainProgress(Silent):
         self, record: Record, done: int, total: int, seconds_left: float | None
     ) -> None:
         left = f"; {duration(seconds_left)} left" if seconds_left is not None else ""
-        self._say(f"[{done}/{total}] {describe(record.cell)}: {result(record)}{left}")
+        self._say(f"[{done}/{total}] {describe(record.cell, self.varying)}: {result(record)}{left}")
 
     def cell_progressed(self, cell: Cell, text: str, seconds_left: float) -> None:
         if time.monotonic() - self.said >= SECONDS_BETWEEN_LINES:
-            self._say(f"{describe(cell)}: {text}; {duration(seconds_left)} left for it")
+            self._say(
+                f"{describe(cell, self.varying)}: {text}; {duration(seconds_left)} left for it"
+            )
 
     def stage(self, text: str) -> None:
         self._say(text)
@@ -116,15 +120,17 @@ class RichProgress(Silent):
             transient=True,
         )
         self.task: Any = None
+        self.varying: tuple[str, ...] = ()
 
     def started(self, plan: Plan, done: int, total: int) -> None:
+        self.varying = varying(plan.cells)
         self.bar.start()
         self.task = self.bar.add_task(
             "", total=total, completed=done, suite=plan.suite, left="", cell=""
         )
 
     def cell_started(self, cell: Cell, round_number: int) -> None:
-        self._update(cell=describe(cell))
+        self._update(cell=describe(cell, self.varying))
 
     def parity_checked(self, cell: Cell, parity: Parity | None, reason: str) -> None:
         if reason:
@@ -136,10 +142,12 @@ class RichProgress(Silent):
         left = "" if seconds_left is None else f"{duration(seconds_left)} left"
         self._update(completed=done, left=left)
         if record.outcome not in ("ok", "unsupported"):
-            self.note(f"{describe(record.cell)}: {result(record)}")
+            self.note(f"{describe(record.cell, self.varying)}: {result(record)}")
 
     def cell_progressed(self, cell: Cell, text: str, seconds_left: float) -> None:
-        self._update(cell=f"{describe(cell)}: {text}; {duration(seconds_left)} left for it")
+        self._update(
+            cell=f"{describe(cell, self.varying)}: {text}; {duration(seconds_left)} left for it"
+        )
 
     def stage(self, text: str) -> None:
         self._update(cell=text)
@@ -160,13 +168,6 @@ def make_observer(stream: TextIO | None = None) -> Observer:
     """A bar if the stream (standard error by default) is a terminal, else plain lines."""
     stream = stream or sys.stderr
     return RichProgress(stream) if stream.isatty() else PlainProgress(stream)
-
-
-def describe(cell: Cell) -> str:
-    """A cell in a few words."""
-    twin = " (A/A twin)" if cell.replica else ""
-    what = cell.mode if cell.task == Cost.name else f"{cell.task} {cell.mode} seed={cell.seed}"
-    return f"{cell.framework} {cell.variant}{twin} {what} L={cell.seq_len}"
 
 
 def result(record: Record) -> str:
