@@ -53,13 +53,11 @@ from synthbench.run.kernel_choices import (
     OFFERS,
     Made,
     Race,
-    Series,
-    groups_of,
     kernel_for,
     needed_choices,
-    taken,
 )
 from synthbench.run.kernel_search import Search, taken_from
+from synthbench.run.kernel_series import Series, groups_of, taken
 from synthbench.run.progress import Silent
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell, model_of

@@ -25,8 +25,8 @@ from synthbench.analysis.kernel_race import (
 )
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import Offer
-from synthbench.run.kernel_choices import by_length
 from synthbench.run.kernel_search import Search
+from synthbench.run.kernel_series import by_length
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 

@@ -6,7 +6,6 @@ its choice is for all, in case the time runs out. In the time that is left the o
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,17 +14,16 @@ from typing import Any, NamedTuple
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import SECONDS, Offer, Timed, has_choice, raced_cell
-from synthbench.mixers.catalog import SHOWCASE
 from synthbench.run.cell_words import describe
 from synthbench.run.host_client import Host
-from synthbench.run.kernel_search import Search, taken_from
+from synthbench.run.kernel_search import Search
+from synthbench.run.kernel_series import Series, by_length, groups_of, taken
 from synthbench.run.progress import Observer
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
 
 OFFERS = "synthbench.measure.kernel_choice:offers"
 CHOOSE = "synthbench.measure.kernel_choice:choose_kernel"
-FARTHEST = math.log(4)  # `Series.distance`; one with ten times the work has other best kernels
 LEAST_SECONDS = 1.0  # that a call may take, however little is left
 RACE_SHARE = 1 / 2500  # of the time for all: how long one race may take, if that is more than usual
 
@@ -38,40 +36,6 @@ class Made(NamedTuple):
 
     choices: list[KernelChoice]
     is_own: bool
-
-
-@dataclass(frozen=True)
-class Series:
-    """One mixer at several lengths, shortest first, and what it offers at each."""
-
-    cells: tuple[Cell, ...]
-    offers: tuple[Offer, ...]
-
-    @property
-    def same(self) -> tuple[object, ...]:
-        """What is equal for mixers that can share a choice."""
-        first = self.cells[0].changed(variant="")
-        offers = tuple((offer.kernels, offer.work) for offer in self.offers)
-        return first.id, tuple(cell.seq_len for cell in self.cells), offers
-
-    def distance(self, other: Series) -> float:
-        """How much the work of two mixers with the same kernels differs, at their longest length.
-
-        As the logarithm of the ratio of their FLOPs; infinite where one has no formula.
-        """
-        own, others = self.offers[-1].flops, other.offers[-1].flops
-        return abs(math.log(own / others)) if own and others else math.inf
-
-    @property
-    def rank(self) -> tuple[object, ...]:
-        """Its place in an order that does not depend on the suite.
-
-        Where most kernels are, most can be gained; then well-known mixers come first.
-        """
-        variant = self.cells[0].variant
-        place = SHOWCASE.index(variant) if variant in SHOWCASE else len(SHOWCASE)
-        most = max(len(offer.kernels) for offer in self.offers)
-        return -most, place, variant, self.cells[0].id
 
 
 @dataclass
@@ -222,38 +186,6 @@ def described(cell: Cell) -> str:
     return describe(cell, ("batch",))
 
 
-def groups_of(found: Iterable[Series]) -> list[list[Series]]:
-    """Mixers that can share a choice: each is less than FARTHEST from the first of its group."""
-    groups: dict[tuple[object, ...], list[list[Series]]] = {}
-    for series in found:
-        alike = groups.setdefault(series.same, [])
-        near = (group for group in alike if group[0].distance(series) < FARTHEST)
-        if (group := next(near, None)) is not None:
-            group.append(series)
-        else:
-            alike.append([series])
-    return [group for alike in groups.values() for group in alike]
-
-
-def taken(series: Series, search: Search, first: Search) -> list[KernelChoice]:
-    """The choices for the lengths of a mixer that were not timed.
-
-    `search`: its own. Where that has not come to its end, the choices of the `first` mixer of its
-    group come before those for other lengths of its own.
-    """
-    own = [*search.between(), *search.nearest()]
-    if not search.wanted or search is first:
-        return own
-    done = {search.cells[place].id for place in search.known}
-    of_first = [*first.found.values(), *first.between(), *first.nearest()]
-    at_length = {choice.cell.seq_len: choice for choice in of_first}
-    made = {choice.cell.id: choice for choice in own}
-    for cell in series.cells:
-        if cell.id not in done and (choice := at_length.get(cell.seq_len)) is not None:
-            made[cell.id] = taken_from(cell, choice)
-    return list(made.values())
-
-
 def needed_choices(
     cells: Iterable[Cell], cached: Iterable[KernelChoice], decided: Iterable[Cell]
 ) -> list[KernelChoice]:
@@ -261,19 +193,6 @@ def needed_choices(
     have = {raced_cell(cell).id for cell in decided}
     wanted = {raced_cell(cell).id for cell in cells if has_choice(cell)} - have
     return [choice for choice in cached if choice.cell.id in wanted]
-
-
-def by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
-    """Cells that differ only in their length, shortest first.
-
-    A `max_len` that is the length itself differs with it; any other is the same for all.
-    """
-    groups: dict[str, list[Cell]] = {}
-    for cell in cells:
-        own = cell.model.max_len == cell.seq_len
-        spec = cell.model.model_copy(update={"max_len": 1}) if own else cell.model
-        groups.setdefault(cell.changed(seq_len=1, model=spec).id, []).append(cell)
-    return [sorted(group, key=lambda cell: cell.seq_len) for group in groups.values()]
 
 
 def kernel_for(cell: Cell, choices: Iterable[KernelChoice]) -> Kernel | None:
