@@ -21,8 +21,8 @@ MOST_ROUNDS = 28
 # A kernel must save this share of the time: less is not worth another program, and two races on one
 # machine, which differ by some percent, would choose differently.
 LEAST_GAIN = 0.05
-# The same for plain code, which forms are compared with: a kernel that is kept at 0.96 of its speed
-# is, by what a race can be wrong, soon below 0.95.
+# The same for plain code, with which forms are compared: they should reach 0.95 of its speed, and a
+# race can be wrong by some percent.
 LEAST_GAIN_OF_PLAIN = 0.03
 COMPARED: Final = "faster halves"  # of the steps: what disturbs a step only adds time
 

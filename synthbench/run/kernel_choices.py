@@ -118,7 +118,7 @@ class Race:
     def _time(self, search: Search, place: int) -> bool:
         """Time the kernels at one place; whether that made a choice."""
         cell = search.cells[place]
-        self.observer.stage(f"choosing kernels: {described(cell)} ({self.left:.0f} s left)")
+        self.observer.stage(f"choosing kernels: {words_for(cell)} ({self.left:.0f} s left)")
         request = {
             "cell": cell.model_dump(mode="json"),
             "memory_bytes": self.memory_bytes,
@@ -177,11 +177,11 @@ class Race:
             return self.hosts[cell.framework].call(target, request, seconds)
         except SynthbenchError as error:
             if not quietly and self.left > 0:
-                self.observer.note(f"no kernel chosen for {described(cell)}: {error}")
+                self.observer.note(f"no kernel chosen for {words_for(cell)}: {error}")
             return None
 
 
-def described(cell: Cell) -> str:
+def words_for(cell: Cell) -> str:
     """A cell whose kernels are timed, in a few words."""
     return describe(cell, ("batch",))
 

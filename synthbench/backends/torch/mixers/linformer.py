@@ -48,7 +48,8 @@ def fused(
     multiplications, it is the reference form.
     """
     L, (d, H, k) = x.shape[1], p["key"].shape
-    plain, others = Kernel(REFERENCE_KERNEL), [Kernel(FLASH, of) for of in libraries(x)]
+    plain = Kernel(REFERENCE_KERNEL)
+    others = [Kernel(FLASH, products) for products in libraries(x)]
     compresses = mixer.compresses_first(d, H * k, L)
     chosen = choose([*others, plain] if compresses else [plain, *others])
     if chosen.path == REFERENCE_KERNEL:
