@@ -94,9 +94,20 @@ def test_lines_of_a_plan_name_what_varies_in_it() -> None:
     progress = PlainProgress(stream)
     progress.started(dataclasses.replace(PLAN, cells=(CELL, CELL.changed(batch=4))), 0, 2)
     progress.cell_finished(record("ok"), 1, 2, None)
-    assert (
-        stream.getvalue().splitlines()[1] == f"[1/2] torch V train L=8 B={CELL.batch}: 3.00 ms/step"
-    )
+    named = f"torch V train L=8 B={CELL.batch}"
+    assert stream.getvalue().splitlines()[1] == f"[1/2] {named}: 3.00 ms/step"
+
+
+def test_a_bar_names_what_varies_in_the_plan() -> None:
+    stream = Terminal()
+    progress = RichProgress(stream)
+    progress.started(dataclasses.replace(PLAN, cells=(CELL, CELL.changed(batch=4))), 0, 2)
+    named = f"torch V train L=8 B={CELL.batch}"
+    progress.cell_started(CELL, 0)
+    assert named in stream.getvalue()
+    progress.cell_finished(record("crashed", "killed"), 1, 2, None)
+    assert f"{named}: crashed: killed" in stream.getvalue()
+    progress.finished()
 
 
 def test_a_bar_shows_cell_and_time_left_and_keeps_what_went_wrong() -> None:
