@@ -59,6 +59,7 @@ class KernelChoice(BaseModel):
     compared: Compared = "medians"  # of the times; earlier versions wrote nothing
     failed: dict[str, str] = {}  # name of a kernel -> why it cannot run
     warnings: list[str] = []  # what disturbed the timing
+    core_distance: Rate | None = None  # the larger one before and after; None: not known
     like: list[str] = []  # the mixers and lengths that were timed instead, as in "V at 512"
 
     @model_validator(mode="after")

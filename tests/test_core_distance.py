@@ -6,21 +6,28 @@ import math
 import os
 import threading
 from collections.abc import Iterator
+from typing import cast
 
 import pytest
 
 from synthbench.api import backend_of
 from synthbench.measure import core_distance as module
 from synthbench.measure.core_distance import (
+    ASSUMED_NEAR,
     FAR,
     MOST_WAKINGS,
+    UsualDistance,
     bring_cores_together,
     core_distance,
     wake_cores,
 )
-from synthbench.record import Record, Timing
+from synthbench.record import Measurements, Record, Timing
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.tables.machine_speed import far_over_near, share_far
+from synthbench.run.cell_runner import CellRunner
+from synthbench.run.host_client import Host
+from synthbench.run.job import Job, Reply
+from synthbench.run.progress import Silent
 from synthbench.run.worker import run_cell
 from synthbench.suites.settings import Measure
 from synthbench.tasks import cost
@@ -51,31 +58,51 @@ class Machine:
 @pytest.mark.parametrize("wakings", [1, 2, MOST_WAKINGS])
 def test_cores_are_woken_until_they_are_near(wakings: int) -> None:
     machine = Machine(wakings)
-    assert bring_cores_together(machine.distance, machine.wake, lambda: True) == NEAR
+    assert bring_cores_together(True, machine.distance, machine.wake, lambda: True) == NEAR
     assert machine.woken == wakings
 
 
 def test_cores_that_stay_far_are_given_up() -> None:
     machine = Machine(MOST_WAKINGS + 1)
-    assert bring_cores_together(machine.distance, machine.wake, lambda: True) == 2 * FAR
+    assert bring_cores_together(True, machine.distance, machine.wake, lambda: True) == 2 * FAR
     assert machine.woken == MOST_WAKINGS
 
 
 def test_cores_that_seem_near_are_woken_once() -> None:
     machine = Machine(0)
-    assert bring_cores_together(machine.distance, machine.wake, lambda: True) == NEAR
+    assert bring_cores_together(True, machine.distance, machine.wake, lambda: True) == NEAR
     assert machine.woken == 1
+
+
+def test_cores_that_are_never_near_are_woken_once() -> None:
+    machine = Machine(MOST_WAKINGS)
+    assert bring_cores_together(False, machine.distance, machine.wake, lambda: True) == 2 * FAR
+    assert machine.woken == 1
+
+
+def test_cores_are_near_as_a_rule_until_most_readings_are_far() -> None:
+    usual = UsualDistance()
+
+    def is_near_after(*distances: float | None) -> bool:
+        usual.add(*distances)
+        return usual.is_near
+
+    far_afterwards = [is_near_after(1.0, FAR + 0.1) for _ in range(ASSUMED_NEAR)]
+    assert all(far_afterwards)
+    assert is_near_after(None) and is_near_after()  # not known
+    assert not is_near_after(FAR + 0.1)
+    assert is_near_after(FAR)
 
 
 def test_cores_of_a_real_machine_are_only_measured() -> None:
     machine = Machine(1)
-    assert bring_cores_together(machine.distance, machine.wake, lambda: False) == 2 * FAR
+    assert bring_cores_together(True, machine.distance, machine.wake, lambda: False) == 2 * FAR
     assert machine.woken == 0
 
 
 def test_where_there_is_no_distance_nothing_is_done() -> None:
     machine = Machine(1)
-    assert bring_cores_together(lambda: None, machine.wake, lambda: True) is None
+    assert bring_cores_together(True, lambda: None, machine.wake, lambda: True) is None
     assert machine.woken == 0
 
 
@@ -148,6 +175,26 @@ def test_a_cell_on_the_host_has_its_distances(framework: str) -> None:
     assert measured.timing.core_distances is not None
     assert len(measured.timing.core_distances) == 2
     assert min(measured.timing.core_distances) > 0
+
+
+def test_a_run_learns_that_cores_are_never_near() -> None:
+    """Then cells are no longer asked to wake them again and again."""
+
+    class Far:
+        def run(self, job: Job, watch: object = None) -> Reply:
+            asked.append(job.content["may_be_near"])
+            timing = records()[0].measurements.timing
+            assert timing is not None
+            far = timing.model_copy(update={"core_distances": [2 * FAR, 2 * FAR]})
+            found = Measurements(timing=far, missing={"flops": "not counted"})
+            return Reply("ok", result={"measurements": found.model_dump(mode="json")})
+
+    asked: list[bool] = []
+    runner = CellRunner(Measure(parity=False), "cpu", [], Silent())
+    runner.hosts["torch"] = cast(Host, Far())
+    for number in range(ASSUMED_NEAR + 2):
+        runner.measure_cell(cell("V", "torch", "train", 8), number, "here")
+    assert asked == [True] * (ASSUMED_NEAR + 1) + [False]
 
 
 def test_the_table_tells_how_much_far_cores_cost() -> None:

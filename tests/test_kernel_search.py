@@ -11,6 +11,7 @@ import pytest
 
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
+from synthbench.measure.core_distance import ASSUMED_NEAR, FAR
 from synthbench.measure.kernel_choice import (
     Offer,
     Timed,
@@ -233,6 +234,28 @@ def test_the_time_that_is_left_goes_where_the_work_differs_most(
         ("D", 4): ["V at 4"], ("D", 8): ["V at 8"], ("FD", 4): ["V at 4"], ("FD", 8): ["V at 8"],
     }  # fmt: skip
     assert notes == [] and all(made.is_own for made in found)
+
+
+def test_cores_that_are_never_near_disturb_no_race() -> None:
+    """On a machine whose cores are always far, races stop being run again, and are kept."""
+
+    class FarCores(FakeHost):
+        def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
+            answer = super().call(target, request, seconds)
+            if target == OFFERS:
+                return answer
+            warnings = ["far cores"] * request["may_be_near"]
+            far = {"core_distance": 2 * FAR, "warnings": warnings}
+            return Timed(answer.choice.model_copy(update=far), is_own=True)
+
+    host = FarCores(winner=lambda length: SLOW if length % 8 else FAST)
+    lengths = [4 * n for n in range(1, 3 * ASSUMED_NEAR)]
+    found, _ = races(host, ("V", "R"), lengths=lengths)
+    disturbed = [request["may_be_near"] for request in host.requests]
+    assert disturbed == [True] * (ASSUMED_NEAR + 1) + [False] * (len(disturbed) - ASSUMED_NEAR - 1)
+    assert len(disturbed) > 2 * ASSUMED_NEAR
+    assert len(host.raced) == len(set(host.raced)) + ASSUMED_NEAR + 1  # those at first, once more
+    assert not any(choice.warnings for made in found for choice in made.choices)
 
 
 def test_a_length_that_ends_the_process_costs_only_itself() -> None:

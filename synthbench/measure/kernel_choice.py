@@ -132,18 +132,22 @@ def is_own(mixer: Mixer) -> bool:
 
 
 def choose_kernel(
-    cell: dict[str, Any], memory_bytes: int | None, seconds: float = SECONDS
+    cell: dict[str, Any],
+    memory_bytes: int | None,
+    seconds: float = SECONDS,
+    may_be_near: bool = True,
 ) -> Timed:
     """The choice for a raced cell, given as JSON.
 
     `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race.
+    `may_be_near`: whether far cores are a disturbance, see `UsualDistance`.
     """
     asked = Cell.model_validate(cell)
     own = is_own(parse(asked.variant))
     try:
         backend = _backend_of(asked)
         available = available_memory_for(backend, asked, memory_bytes)
-        return Timed(choice_of(backend, asked, seconds, available), own)
+        return Timed(choice_of(backend, asked, seconds, available, may_be_near), own)
     except LongStepsError as error:
         return Timed(None, own, str(error), is_long=True)
     except Exception as error:  # such as out of memory: other lengths may do
@@ -152,7 +156,11 @@ def choose_kernel(
 
 
 def choice_of(
-    backend: Backend, cell: Cell, seconds: float = SECONDS, available: int | None = None
+    backend: Backend,
+    cell: Cell,
+    seconds: float = SECONDS,
+    available: int | None = None,
+    may_be_near: bool = True,
 ) -> KernelChoice | None:
     """The choice for a raced cell in this process; None if there is none to make.
 
@@ -186,12 +194,13 @@ def choice_of(
     plain = next((kernel for kernel in steps if kernel.path == REFERENCE_KERNEL), None)
     for _ in range(ATTEMPTS):
         # Which kernel is the fastest depends on how fast the cores exchange data.
-        before = bring_cores_together() if is_host(cell.device) else None
+        before = bring_cores_together(may_be_near) if is_host(cell.device) else None
         begin = time.perf_counter()
         with InterferenceMonitor(cell.device) as monitor:
             samples = race(list(steps), _timer(steps), seconds, time.perf_counter, plain)
         took = time.perf_counter() - begin
-        far = far_cores(before, None if before is None else core_distance())
+        distance = None if before is None else max(before, core_distance() or before)
+        far = far_cores(distance) if may_be_near else []
         if not far and (not monitor.warnings or took > REPEATED_UP_TO):
             break
     return KernelChoice(
@@ -204,16 +213,16 @@ def choice_of(
         compared=COMPARED,
         failed=failed,
         warnings=monitor.warnings + far,
+        core_distance=distance,
     )
 
 
-def far_cores(*distances: float | None) -> list[str]:
-    """A warning where the `core_distance` before or after a race was above FAR; None: not known."""
-    known = [distance for distance in distances if distance is not None]
-    if not known or max(known) <= FAR:
+def far_cores(distance: float | None) -> list[str]:
+    """A warning where the `core_distance` around a race was above FAR; None: not known."""
+    if distance is None or distance <= FAR:
         return []
     return [
-        f"what one core wrote took another {max(known):.1f} times as long to read as what it wrote "
+        f"what one core wrote took another {distance:.1f} times as long to read as what it wrote "
         f"itself (near: at most {FAR:g}); the cores were far apart"
     ]
 

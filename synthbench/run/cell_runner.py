@@ -12,6 +12,7 @@ from typing import Any
 
 from synthbench.devices import is_host
 from synthbench.errors import FrameworkMissingError, SynthbenchError
+from synthbench.measure.core_distance import UsualDistance
 from synthbench.measure.environment import read_environment
 from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Record, now
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
@@ -64,6 +65,7 @@ class CellRunner:
         self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
+        self.usual = UsualDistance()  # of the cores of this machine
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
 
@@ -160,6 +162,8 @@ class CellRunner:
         record = record_of(cell, round_number, started, reply, machine)
         if why := self.no_ceilings.get((cell.framework, cell.dtype, cell.device)):
             record.measurements.missing["utilisation"] = why
+        if (timing := record.measurements.timing) is not None:
+            self.usual.add(*timing.core_distances or ())
         record = self.with_same_kernels(record)
         self.settle([record])
         return record
@@ -226,6 +230,7 @@ class CellRunner:
             "folders": [None, None],
             "programs": None,
             "baseline": None,
+            "may_be_near": self.usual.is_near,
         }
         if self.kept is not None and is_host(cell.device) and cell.devices == 1:
             content["programs"] = [self.kept.name, cell.id in self.compiled]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
+from synthbench.measure.core_distance import UsualDistance
 from synthbench.measure.kernel_choice import SECONDS, Offer, Timed, has_choice, raced_cell
 from synthbench.run.cell_words import describe
 from synthbench.run.host_client import Host
@@ -47,6 +48,7 @@ class Race:
     seconds: float  # for all choices together
     timeout_seconds: float  # for those of one mixer
     memory_bytes: int | None = None
+    usual: UsualDistance = field(default_factory=UsualDistance)  # of the machine's cores
     begin: float = field(default_factory=time.monotonic)
 
     @property
@@ -123,6 +125,7 @@ class Race:
             "cell": cell.model_dump(mode="json"),
             "memory_bytes": self.memory_bytes,
             "seconds": self.race_seconds,
+            "may_be_near": self.usual.is_near,
         }
         timed: Timed | None = self._call(cell, CHOOSE, request)
         if timed is None and self.left <= 0:
@@ -134,6 +137,7 @@ class Race:
                 self.observer.note(f"no kernel chosen for {timed.problem}")
             return False
         search.found[place] = timed.choice
+        self.usual.add(timed.choice.core_distance)
         search.is_own &= timed.is_own
         return True
 

@@ -80,8 +80,10 @@ class OnePlace(Executor):
         runner.choices += needed_choices(cells, read_choices(cache), used)
         race = Race(
             runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
-            runner.limits().memory_bytes,
+            runner.limits().memory_bytes, runner.usual,
         )  # fmt: skip
+        for choice in runner.choices:
+            runner.usual.add(choice.core_distance)
         with runner.lock.held():
             for made in race.choose(cells, [*used, *(choice.cell for choice in runner.choices)]):
                 runner.choices += made.choices
