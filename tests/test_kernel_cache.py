@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from synthbench.kernel import Kernel
 from synthbench.measure.kernel_cache import (
     CODE,
     cache_file,
@@ -13,6 +14,7 @@ from synthbench.measure.kernel_cache import (
     store_choices,
 )
 from synthbench.measure.source import source_digest
+from synthbench.run_info import KernelChoice
 from tests.kernel_choices import FAST, SLOW, cell, choice
 
 
@@ -69,8 +71,17 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     store_choices(tmp_path / "file" / "choices.json", [choice(cell())])
 
 
-def test_a_disturbed_choice_is_not_kept(tmp_path: Path) -> None:
-    quiet, disturbed = choice(cell()), choice(cell(batch=2))
+def test_a_disturbed_choice_never_replaces_a_sure_one(tmp_path: Path) -> None:
+    def disturbed(chosen: Kernel) -> KernelChoice:
+        return choice(cell(), chosen).model_copy(update={"warnings": ["another process"]})
+
     file = tmp_path / "choices.json"
-    store_choices(file, [quiet, disturbed.model_copy(update={"warnings": ["another process"]})])
-    assert read_choices(file) == [quiet]
+    for stored, kept in [
+        (disturbed(SLOW), disturbed(SLOW)),
+        (disturbed(FAST), disturbed(FAST)),
+        (choice(cell(), SLOW), choice(cell(), SLOW)),
+        (disturbed(FAST), choice(cell(), SLOW)),
+        (choice(cell(), FAST), choice(cell(), FAST)),
+    ]:
+        store_choices(file, [stored])
+        assert read_choices(file) == [kept]

@@ -236,6 +236,28 @@ def test_the_time_that_is_left_goes_where_the_work_differs_most(
     assert notes == [] and all(made.is_own for made in found)
 
 
+def test_a_disturbed_choice_of_an_earlier_run_is_used_where_the_time_is_too_short(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    doubtful = [
+        KernelChoice(cell=raced_cell(one), chosen=SLOW, warnings=["another process"])
+        for one in (cell(variant=variant) for variant in ("V", "R"))
+    ]
+    cells = [cell(variant=variant) for variant in ("V", "R", "light_conv")]
+
+    def chosen(host: FakeHost, races: float) -> list[tuple[str, Kernel, bool]]:
+        monkeypatch.setattr(Race, "left", property(lambda race: races - len(host.raced)))
+        race = Race(cast(dict[str, Host], {"torch": host}), Silent(), 60.0, 60.0)
+        made = list(race.choose(cells, [], doubtful))
+        return [(c.cell.variant, c.chosen, one.is_own) for one in made for c in one.choices]
+
+    assert chosen(FakeHost(), math.inf) == [
+        ("V", FAST, True), ("R", FAST, True), ("light_conv", FAST, True),
+    ]  # fmt: skip
+    assert chosen(FakeHost(), 1) == [("V", FAST, True), ("R", SLOW, False)]
+    assert chosen(FakeHost(), 0) == [("V", SLOW, False), ("R", SLOW, False)]
+
+
 def test_cores_that_are_never_near_disturb_no_race() -> None:
     """On a machine whose cores are always far, races stop being run again, and are kept."""
 

@@ -66,6 +66,9 @@ def tune(
     table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
     print_tables(console(), [table])
     disturbed = sum(bool(choice.warnings) for choice in tuned.choices)
-    say(f"\n{len(tuned.choices) - disturbed} choices are kept in {tuned.file}")
+    say(f"\n{len(tuned.choices)} choices are kept in {tuned.file}")
     if disturbed:
-        say(f"{disturbed} were disturbed while they were timed: the next run makes them again")
+        say(
+            f"{disturbed} were disturbed while they were timed: the next run makes them again, "
+            "as far as its time allows"
+        )

@@ -42,8 +42,12 @@ def read_choices(file: Path) -> list[KernelChoice]:
 def store_choices(file: Path, choices: Iterable[KernelChoice]) -> None:
     """Add choices to a file of the cache, in place of older ones of the same cells.
 
-    Those whose timing was disturbed are not kept: the next run makes them again.
+    One whose timing was disturbed takes the place of such a one only: it is made again in later
+    runs, as far as their time allows.
     """
     known = {choice.cell.id: choice for choice in read_choices(file)}
-    known.update((choice.cell.id, choice) for choice in choices if not choice.warnings)
+    for choice in choices:
+        earlier = known.get(choice.cell.id)
+        if earlier is None or earlier.warnings or not choice.warnings:
+            known[choice.cell.id] = choice
     write_cached(file, CHOICES.dump_json(list(known.values())))

@@ -61,8 +61,16 @@ class Race:
         """How long one race may take: more steps tell kernels apart that are nearly as fast."""
         return max(SECONDS, RACE_SHARE * self.seconds)
 
-    def choose(self, cells: Iterable[Cell], decided: Iterable[Cell]) -> Iterator[Made]:
+    def choose(
+        self,
+        cells: Iterable[Cell],
+        decided: Iterable[Cell],
+        doubtful: Iterable[KernelChoice] = (),
+    ) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
+
+        `doubtful`: choices that something disturbed in earlier runs. They are made again, and used
+        where the time is not enough for that.
 
         First one mixer of each group is timed, those with most kernels first, all of them at one
         length before any is timed at the next; then the others, those first whose work differs most
@@ -91,6 +99,11 @@ class Race:
             yield Made([search.found[place]], search.is_own)
         for search, place in self._timed(order):  # between lengths that do not agree any more
             yield Made([search.found[place]], search.is_own)
+        if self.left <= 0:
+            before = {choice.cell.id: choice for choice in doubtful}
+            for search in (search for group in groups for _, search in group):
+                for choice in search.fill(before):
+                    yield Made([choice], is_own=False)  # it is in the cache already
         untimed = 0
         for group in groups:
             _, first = group[0]

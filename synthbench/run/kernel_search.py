@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -41,6 +41,16 @@ class Search:
             return first
         gaps = [(a, b) for a, b in pairwise(self.known) if b - a > 1]
         return [(a + b) // 2 for a, b in gaps if not self._agree(a, b)]
+
+    def fill(self, choices: Mapping[str, KernelChoice]) -> list[KernelChoice]:
+        """Take these choices, by the id of their cell, where nothing was tried; what was taken."""
+        taken = {
+            place: choices[cell.id]
+            for place, cell in enumerate(self.cells)
+            if place not in self.known and cell.id in choices
+        }
+        self.found.update(taken)
+        return list(taken.values())
 
     @property
     def untimed(self) -> int:

@@ -77,7 +77,10 @@ class OnePlace(Executor):
         assert runner is not None
         used = [record.cell for record in work.earlier if record.outcome == "ok"]
         used += [choice.cell for choice in runner.choices]
-        runner.choices += needed_choices(cells, read_choices(cache), used)
+        cached = read_choices(cache)
+        sure = [choice for choice in cached if not choice.warnings]
+        doubtful = [choice for choice in cached if choice.warnings]
+        runner.choices += needed_choices(cells, sure, used)
         race = Race(
             runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
             runner.limits().memory_bytes, runner.usual,
@@ -85,7 +88,8 @@ class OnePlace(Executor):
         for choice in runner.choices:
             runner.usual.add(choice.core_distance)
         with runner.lock.held():
-            for made in race.choose(cells, [*used, *(choice.cell for choice in runner.choices)]):
+            decided = [*used, *(choice.cell for choice in runner.choices)]
+            for made in race.choose(cells, decided, doubtful):
                 runner.choices += made.choices
                 if made.is_own:
                     store_choices(cache, made.choices)
