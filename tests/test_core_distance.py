@@ -182,7 +182,7 @@ def test_a_run_learns_that_cores_are_never_near() -> None:
 
     class Far:
         def run(self, job: Job, watch: object = None) -> Reply:
-            asked.append(job.content["may_be_near"])
+            asked.append(job.content["cores_may_be_near"])
             timing = records()[0].measurements.timing
             assert timing is not None
             far = timing.model_copy(update={"core_distances": [2 * FAR, 2 * FAR]})

@@ -315,7 +315,7 @@ def test_a_disturbed_race_is_run_once_more(
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "may_be_near", "races"),
+    ("before", "after", "cores_may_be_near", "races"),
     [
         ([1.0], [1.0], True, 1),
         ([1.0, 1.0], [2.5, 1.0], True, 2),  # they moved apart during the first race
@@ -328,7 +328,7 @@ def test_a_disturbed_race_is_run_once_more(
 def test_a_race_between_far_cores_is_run_once_more(
     before: list[float | None],
     after: list[float | None],
-    may_be_near: bool,
+    cores_may_be_near: bool,
     races: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -341,12 +341,12 @@ def test_a_race_between_far_cores_is_run_once_more(
     )
     monkeypatch.setattr("synthbench.measure.kernel_choice.core_distance", lambda: next(apart))
     asked = raced_cell(cell()).model_dump(mode="json")
-    made = choose_kernel(asked, None, seconds=0.0, may_be_near=may_be_near).choice
+    made = choose_kernel(asked, None, seconds=0.0, cores_may_be_near=cores_may_be_near).choice
     assert made is not None
     assert calm.call_count == races
     largest = max(before[-1] or 0.0, after[-1] or 0.0)
     assert made.core_distance == (None if before[-1] is None else largest)
-    assert len(made.warnings) == (largest > FAR and may_be_near)
+    assert len(made.warnings) == (largest > FAR and cores_may_be_near)
     assert all(
         "2.5 times as long to read as what it wrote itself" in said for said in made.warnings
     )

@@ -266,14 +266,14 @@ def test_cores_that_are_never_near_disturb_no_race() -> None:
             answer = super().call(target, request, seconds)
             if target == OFFERS:
                 return answer
-            warnings = ["far cores"] * request["may_be_near"]
+            warnings = ["far cores"] * request["cores_may_be_near"]
             far = {"core_distance": 2 * FAR, "warnings": warnings}
             return Timed(answer.choice.model_copy(update=far), is_own=True)
 
     host = FarCores(winner=lambda length: SLOW if length % 8 else FAST)
     lengths = [4 * n for n in range(1, 3 * ASSUMED_NEAR)]
     found, _ = races(host, ("V", "R"), lengths=lengths)
-    disturbed = [request["may_be_near"] for request in host.requests]
+    disturbed = [request["cores_may_be_near"] for request in host.requests]
     assert disturbed == [True] * (ASSUMED_NEAR + 1) + [False] * (len(disturbed) - ASSUMED_NEAR - 1)
     assert len(disturbed) > 2 * ASSUMED_NEAR
     assert len(host.raced) == len(set(host.raced)) + ASSUMED_NEAR + 1  # those at first, once more

@@ -36,6 +36,15 @@ PAUSE_SECONDS = 0.0005
 Clock = Callable[[], float]
 
 
+def are_far(*distances: float | None) -> bool | None:
+    """Whether cores were far apart in any of the readings around one measurement.
+
+    A reading of None is not known; None if none is known.
+    """
+    known = [distance for distance in distances if distance is not None]
+    return max(known) > FAR if known else None
+
+
 class UsualDistance:
     """Whether the cores of this machine are near as a rule, by all readings so far.
 
@@ -47,11 +56,10 @@ class UsualDistance:
         self._near, self._far = ASSUMED_NEAR, 0
 
     def add(self, *distances: float | None) -> None:
-        """Count the largest of the readings around one measurement; None: not known."""
-        if known := [distance for distance in distances if distance is not None]:
-            is_far = max(known) > FAR
-            self._far += is_far
-            self._near += not is_far
+        """Count one measurement by the readings around it; None: not known."""
+        if (far := are_far(*distances)) is not None:
+            self._far += far
+            self._near += not far
 
     @property
     def is_near(self) -> bool:
@@ -106,7 +114,7 @@ def wake_cores(seconds: float = WAKING_SECONDS, clock: Clock = time.perf_counter
 
 
 def bring_cores_together(
-    may_be_near: bool = True,
+    cores_may_be_near: bool = True,
     distance: Callable[[], float | None] = core_distance,
     wake: Callable[[], None] = wake_cores,
     virtual: Callable[[], bool] = is_virtual,
@@ -116,12 +124,12 @@ def bring_cores_together(
     Returns the distance afterwards; None where there is none. A hypervisor that wakes a virtual
     core for another tends to place it beside that one. They are woken once whatever the distance
     is: other work on the machine can hide that it is large. And no more than once where they never
-    come near (`may_be_near`, see `UsualDistance`). Cores of a real machine stay where they are, and
-    are only measured.
+    come near (`cores_may_be_near`, see `UsualDistance`). Cores of a real machine stay where they
+    are, and are only measured.
     """
     if (found := distance()) is None or not virtual():
         return found
-    for _ in range(MOST_WAKINGS if may_be_near else 1):
+    for _ in range(MOST_WAKINGS if cores_may_be_near else 1):
         wake()
         found = distance()
         if found is None or found <= FAR:

@@ -6,7 +6,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable
 
-from synthbench.measure.core_distance import FAR
+from synthbench.measure.core_distance import are_far
 from synthbench.record import Record, latest
 
 Place = tuple[str, int]  # the id of a cell, and a round
@@ -44,7 +44,7 @@ def cores_far(record: Record) -> bool | None:
     timing = record.measurements.timing
     if timing is None or timing.core_distances is None:
         return None
-    return max(timing.core_distances) > FAR
+    return are_far(*timing.core_distances)
 
 
 def _far(records: Iterable[Record]) -> list[tuple[Record, str]]:

@@ -15,7 +15,7 @@ from synthbench.devices import is_host
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
-from synthbench.measure.core_distance import FAR, bring_cores_together, core_distance
+from synthbench.measure.core_distance import FAR, are_far, bring_cores_together, core_distance
 from synthbench.measure.inputs import empty_batch, random_batch, setting_of
 from synthbench.measure.interference import InterferenceMonitor
 from synthbench.measure.memory_prediction import (
@@ -135,19 +135,19 @@ def choose_kernel(
     cell: dict[str, Any],
     memory_bytes: int | None,
     seconds: float = SECONDS,
-    may_be_near: bool = True,
+    cores_may_be_near: bool = True,
 ) -> Timed:
     """The choice for a raced cell, given as JSON.
 
     `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race.
-    `may_be_near`: whether far cores are a disturbance, see `UsualDistance`.
+    `cores_may_be_near`: whether far cores are a disturbance, see `UsualDistance`.
     """
     asked = Cell.model_validate(cell)
     own = is_own(parse(asked.variant))
     try:
         backend = _backend_of(asked)
         available = available_memory_for(backend, asked, memory_bytes)
-        return Timed(choice_of(backend, asked, seconds, available, may_be_near), own)
+        return Timed(choice_of(backend, asked, seconds, available, cores_may_be_near), own)
     except LongStepsError as error:
         return Timed(None, own, str(error), is_long=True)
     except Exception as error:  # such as out of memory: other lengths may do
@@ -160,7 +160,7 @@ def choice_of(
     cell: Cell,
     seconds: float = SECONDS,
     available: int | None = None,
-    may_be_near: bool = True,
+    cores_may_be_near: bool = True,
 ) -> KernelChoice | None:
     """The choice for a raced cell in this process; None if there is none to make.
 
@@ -194,13 +194,13 @@ def choice_of(
     plain = next((kernel for kernel in steps if kernel.path == REFERENCE_KERNEL), None)
     for _ in range(ATTEMPTS):
         # Which kernel is the fastest depends on how fast the cores exchange data.
-        before = bring_cores_together(may_be_near) if is_host(cell.device) else None
+        before = bring_cores_together(cores_may_be_near) if is_host(cell.device) else None
         begin = time.perf_counter()
         with InterferenceMonitor(cell.device) as monitor:
             samples = race(list(steps), _timer(steps), seconds, time.perf_counter, plain)
         took = time.perf_counter() - begin
         distance = None if before is None else max(before, core_distance() or before)
-        far = far_cores(distance) if may_be_near else []
+        far = far_cores(distance) if cores_may_be_near else []
         if not far and (not monitor.warnings or took > REPEATED_UP_TO):
             break
     return KernelChoice(
@@ -219,7 +219,7 @@ def choice_of(
 
 def far_cores(distance: float | None) -> list[str]:
     """A warning where the `core_distance` around a race was above FAR; None: not known."""
-    if distance is None or distance <= FAR:
+    if distance is None or not are_far(distance):
         return []
     return [
         f"what one core wrote took another {distance:.1f} times as long to read as what it wrote "

@@ -65,7 +65,7 @@ class CellRunner:
         self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
-        self.usual = UsualDistance()  # of the cores of this machine
+        self.usual_distance = UsualDistance()  # of the cores of this machine
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
 
@@ -163,7 +163,7 @@ class CellRunner:
         if why := self.no_ceilings.get((cell.framework, cell.dtype, cell.device)):
             record.measurements.missing["utilisation"] = why
         if (timing := record.measurements.timing) is not None:
-            self.usual.add(*timing.core_distances or ())
+            self.usual_distance.add(*timing.core_distances or ())
         record = self.with_same_kernels(record)
         self.settle([record])
         return record
@@ -230,7 +230,7 @@ class CellRunner:
             "folders": [None, None],
             "programs": None,
             "baseline": None,
-            "may_be_near": self.usual.is_near,
+            "cores_may_be_near": self.usual_distance.is_near,
         }
         if self.kept is not None and is_host(cell.device) and cell.devices == 1:
             content["programs"] = [self.kept.name, cell.id in self.compiled]

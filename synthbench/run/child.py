@@ -143,7 +143,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 None if baseline is None else _baseline(**baseline),
                 _kernel(content["kernel"]),
                 None if programs is None else Programs(Path(programs[0]), programs[1]),
-                content["may_be_near"],
+                content["cores_may_be_near"],
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

@@ -48,7 +48,7 @@ class Race:
     seconds: float  # for all choices together
     timeout_seconds: float  # for those of one mixer
     memory_bytes: int | None = None
-    usual: UsualDistance = field(default_factory=UsualDistance)  # of the machine's cores
+    usual_distance: UsualDistance = field(default_factory=UsualDistance)  # of the machine's cores
     begin: float = field(default_factory=time.monotonic)
 
     @property
@@ -138,7 +138,7 @@ class Race:
             "cell": cell.model_dump(mode="json"),
             "memory_bytes": self.memory_bytes,
             "seconds": self.race_seconds,
-            "may_be_near": self.usual.is_near,
+            "cores_may_be_near": self.usual_distance.is_near,
         }
         timed: Timed | None = self._call(cell, CHOOSE, request)
         if timed is None and self.left <= 0:
@@ -150,7 +150,7 @@ class Race:
                 self.observer.note(f"no kernel chosen for {timed.problem}")
             return False
         search.found[place] = timed.choice
-        self.usual.add(timed.choice.core_distance)
+        self.usual_distance.add(timed.choice.core_distance)
         search.is_own &= timed.is_own
         return True
 

@@ -35,19 +35,19 @@ def run_cell(
     baseline: Baseline | None = None,
     kernel: Kernel | None = None,
     programs: Programs | None = None,
-    may_be_near: bool = True,
+    cores_may_be_near: bool = True,
 ) -> tuple[Measurements, list[str]]:
     """The measurements of a cell, and a note for each part of them that failed.
 
     `report` is called before each stage with what is measured so far. `folder` is for what the cell
     goes on from if it is killed, `checkpoints` for parameters that are kept. `baseline`: see
-    `tasks.paired`; `may_be_near`: `UsualDistance`. Raises what the task raises, and
+    `tasks.paired`; `cores_may_be_near`: `UsualDistance`. Raises what the task raises, and
     ImplausibleError for a value that is not possible, such as a negative count.
     """
     measured = Measurements(parity=parity)
     context = TaskContext(
         backend, cell, measure, measured, report, ceiling, available_memory, folder, checkpoints,
-        baseline, kernel, programs, may_be_near,
+        baseline, kernel, programs, cores_may_be_near,
     )  # fmt: skip
     try:
         notes = task_of(cell).run(context)

@@ -51,7 +51,7 @@ class TaskContext:
     baseline: Baseline | None = None  # whose steps are timed in turn with those of the cell
     kernel: Kernel | None = None  # that the run has chosen for the cell
     programs: Programs | None = None  # None: each process compiles
-    may_be_near: bool = True  # whether waking brings the cores together, as far as the run knows
+    cores_may_be_near: bool = True  # whether waking the cores can bring them together
 
     @cached_property
     def model(self) -> Model:

@@ -167,7 +167,7 @@ def measure_step(
     paired = paired_step(context, notes)
     on_host = is_host(cell.device)
     context.stage("bringing the cores together")
-    before = bring_cores_together(context.may_be_near) if on_host else None
+    before = bring_cores_together(context.cores_may_be_near) if on_host else None
     context.stage("timing")
     with nullcontext() if paired is None else closing(paired.step):
         steady, keeps_memory = time_step(context, step, second_seconds, first, paired)

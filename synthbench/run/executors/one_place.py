@@ -83,10 +83,10 @@ class OnePlace(Executor):
         runner.choices += needed_choices(cells, sure, used)
         race = Race(
             runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
-            runner.limits().memory_bytes, runner.usual,
+            runner.limits().memory_bytes, runner.usual_distance,
         )  # fmt: skip
         for choice in runner.choices:
-            runner.usual.add(choice.core_distance)
+            runner.usual_distance.add(choice.core_distance)
         with runner.lock.held():
             decided = [*used, *(choice.cell for choice in runner.choices)]
             for made in race.choose(cells, decided, doubtful):
