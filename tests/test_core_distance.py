@@ -24,9 +24,10 @@ from synthbench.measure.core_distance import (
 from synthbench.record import Measurements, Record, Timing
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.tables.machine_speed import far_over_near, share_far
+from synthbench.run import child
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.host_client import Host
-from synthbench.run.job import Job, Reply
+from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Silent
 from synthbench.run.worker import run_cell
 from synthbench.suites.settings import Measure
@@ -195,6 +196,29 @@ def test_a_run_learns_that_cores_are_never_near() -> None:
     for number in range(ASSUMED_NEAR + 2):
         runner.measure_cell(cell("V", "torch", "train", 8), number, "here")
     assert asked == [True] * (ASSUMED_NEAR + 1) + [False]
+
+
+@pytest.mark.parametrize("near", [True, False])
+def test_the_process_of_a_cell_is_told_whether_waking_helps(
+    near: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From the job that asks for the cell to the waking."""
+
+    def told(cores_may_be_near: bool) -> None:
+        asked.append(cores_may_be_near)
+
+    asked: list[bool] = []
+    monkeypatch.setattr(cost, "bring_cores_together", told)
+    monkeypatch.setattr(cost, "keep_freed_memory", lambda: False)
+    measure = Measure(min_samples=3, min_seconds=0.01, max_seconds=0.5)
+    content = {
+        "cell": cell("V", "torch", "forward", 16).model_dump(mode="json"),
+        "measure": measure.model_dump(mode="json"), "parity": None, "programs": None,
+        "folders": [None, None], "kernel": None, "cores_may_be_near": near,
+    }  # fmt: skip
+    stages = child._Stages(lambda reply: None, {})
+    child._perform(backend_of("torch"), Job("cell", content, Limits(60.0, None, None)), stages)
+    assert asked == [near]
 
 
 def test_the_table_tells_how_much_far_cores_cost() -> None:

@@ -258,6 +258,15 @@ def test_a_disturbed_choice_of_an_earlier_run_is_used_where_the_time_is_too_shor
     assert chosen(FakeHost(), 0) == [("V", SLOW, False), ("R", SLOW, False)]
 
 
+def test_lengths_between_two_with_the_same_winner_need_no_disturbed_choice() -> None:
+    lengths = (4, 8, 16, 32, 64)
+    cells = [cell(seq_len=length, max_len=length) for length in lengths]
+    doubtful = [KernelChoice(cell=raced_cell(cells[1]), chosen=SLOW, warnings=["another process"])]
+    race = Race(cast(dict[str, Host], {"torch": FakeHost()}), Silent(), 60.0, 60.0)
+    made = [choice for one in race.choose(cells, [], doubtful) for choice in one.choices]
+    assert sorted((c.cell.seq_len, c.chosen) for c in made) == [(n, FAST) for n in lengths]
+
+
 def test_cores_that_are_never_near_disturb_no_race() -> None:
     """On a machine whose cores are always far, races stop being run again, and are kept."""
 
