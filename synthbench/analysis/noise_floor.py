@@ -7,7 +7,6 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-import numpy as np
 from scipy.special import fdtrc, gammaincc
 
 from synthbench.analysis.moderated_variance import FEWEST, prior_variance, shrunk, t_quantile
@@ -52,7 +51,8 @@ def noise_floors(twins: Mapping[K, Sequence[float]]) -> NoiseFloors:
     spirit of Phipson et al. 2016, doi:10.1214/16-AOAS920).
     """
     found = {group: values for group, values in twins.items() if len(values)}
-    variances = {g: float(np.mean(np.square(values))) for g, values in found.items()}
+    # Rounded once: the order of the rounds must not decide which of two like groups is larger.
+    variances = {g: math.fsum(v * v for v in values) / len(values) for g, values in found.items()}
     usual = _without_outliers(variances, {g: len(values) for g, values in found.items()})
     prior, prior_degrees = _prior({g: variances[g] for g in usual}, found)
     most = float(sum(len(found[group]) for group in usual))  # degrees that all of them can give
@@ -70,8 +70,15 @@ def noise_floors(twins: Mapping[K, Sequence[float]]) -> NoiseFloors:
 
 
 def _without_outliers(variances: Mapping[K, float], degrees: Mapping[K, int]) -> list[K]:
-    """The groups whose variance is probable, given those of the others; at least three quarters."""
-    usual = sorted(variances, key=lambda group: variances[group])
+    """The groups whose variance is probable, given those of the others; at least three quarters.
+
+    Of groups with the same variance and degrees all are, or none.
+    """
+
+    def size(group: K) -> tuple[float, int]:
+        return variances[group], degrees[group]
+
+    ordered = usual = sorted(variances, key=size)
     least = math.ceil(3 * len(usual) / 4)
     while len(usual) > max(least, FEWEST):
         *rest, largest = usual
@@ -88,7 +95,7 @@ def _without_outliers(variances: Mapping[K, float], degrees: Mapping[K, int]) ->
         if p >= OUTLIER / len(usual):
             break
         usual = rest
-    return usual
+    return [group for group in ordered if size(group) <= size(usual[-1])] if usual else []
 
 
 def _prior(variances: Mapping[K, float], found: Mapping[K, Sequence[float]]) -> tuple[float, float]:
