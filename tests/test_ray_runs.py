@@ -41,9 +41,10 @@ from synthbench.tasks.learning.saved_state import NAME
 from tests.page_commands import commands_of, run_command
 from tests.ray_cluster import Watcher, plan, require_ray, running_cluster, work_of, workers
 
-# Of the same cells as in the suite, fewer samples: what is tested is that all of them arrive.
+# Of the same cells as in the suite, fewer samples: what is tested is that all of them arrive. That
+# parity is checked, the commands of the page show.
 QUICK = {"min_samples": 2, "min_seconds": 0.001, "max_seconds": 0.01, "threads": 1,
-         "ceiling": False, "kernel_seconds": 0, "retries": 0}  # fmt: skip
+         "ceiling": False, "parity": False, "kernel_seconds": 0, "retries": 0}  # fmt: skip
 # The columns that say what a row is about.
 KEYS = ("framework", "mode", "variant", "length", "form")
 
@@ -118,7 +119,10 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
                 process.kill()
     (run,) = list_runs(tmp_path / "results")
     assert read_info(run).executor == "ray"
-    assert {record.outcome for record in read_records(run)} == {"ok"}
+    records = read_records(run)
+    assert {record.outcome for record in records} == {"ok"}
+    parities = [record.measurements.parity for record in records]
+    assert all(parity is not None and parity.passed for parity in parities)
 
 
 # --- who may use a place ----------------------------------------------------------------------

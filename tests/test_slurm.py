@@ -33,6 +33,8 @@ def test_the_commands_of_the_page_run_as_written(caller: Caller) -> None:
     assert printed.count("complete") == 2
     run = read_run(caller.folder / "results" / "smoke" / "cluster")
     assert {r.outcome for r in run.records} == {"ok"} and run.info.executor == "slurm"
+    parities = [record.measurements.parity for record in run.records]
+    assert all(parity is not None and parity.passed for parity in parities)
     assert len({job.machine.id for job in read_jobs(run.path).values() if job.machine}) == 1
     # The same on this machine: tables have the same form.
     local = [word for word in shlex.split(wait)[1:] if word != "--resume"]
