@@ -198,6 +198,22 @@ def test_a_run_learns_that_cores_are_never_near() -> None:
     assert asked == [True] * (ASSUMED_NEAR + 1) + [False]
 
 
+def test_an_outcome_that_later_rounds_take_over_is_no_new_reading() -> None:
+    class TooLong:
+        def run(self, job: Job, watch: object = None) -> Reply:
+            timing = records()[0].measurements.timing
+            assert timing is not None
+            far = timing.model_copy(update={"core_distances": [2 * FAR, 2 * FAR]})
+            found = Measurements(timing=far, missing={"flops": "not counted"})
+            return Reply("timeout", result={"measurements": found.model_dump(mode="json")})
+
+    runner = CellRunner(Measure(parity=False), "cpu", [], Silent())
+    runner.hosts["torch"] = cast(Host, TooLong())
+    for number in range(ASSUMED_NEAR + 2):
+        runner.measure_cell(cell("V", "torch", "train", 8), number, "here")
+    assert runner.usual_distance.is_near
+
+
 @pytest.mark.parametrize("near", [True, False])
 def test_the_process_of_a_cell_is_told_whether_waking_helps(
     near: bool, monkeypatch: pytest.MonkeyPatch

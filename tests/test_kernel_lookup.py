@@ -73,6 +73,14 @@ def test_a_kernel_is_used_at_its_length_and_between_two_lengths_that_agree(chose
     assert at_length([], 8) is None
 
 
+def test_what_was_disturbed_is_for_runs_alone_which_time_it_again(chosen: Any) -> None:
+    chosen((cell(8), PLAIN), (cell(32), PLAIN))
+    doubtful = KernelChoice(cell=cell(16), chosen=OTHER, warnings=["another process"])
+    store_choices(cache_file(read_environment()), [doubtful])
+    kernel_lookup.chosen_here.cache_clear()
+    assert [look_up(n) for n in (8, 12, 16, 24, 32)] == [PLAIN] * 5
+
+
 def test_only_for_the_same_mixer_mode_and_masks(chosen: Any) -> None:
     chosen((cell(8), PLAIN), (cell(8, mode="train"), OTHER))
     assert look_up(8, trained=True) == OTHER

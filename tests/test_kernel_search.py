@@ -267,6 +267,21 @@ def test_lengths_between_two_with_the_same_winner_need_no_disturbed_choice() -> 
     assert sorted((c.cell.seq_len, c.chosen) for c in made) == [(n, FAST) for n in lengths]
 
 
+def test_nor_do_they_where_the_time_ends_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    lengths = (4, 8, 16, 32, 64)
+    cells = [cell(seq_len=length, max_len=length) for length in lengths]
+    doubtful = [KernelChoice(cell=raced_cell(c), chosen=SLOW, warnings=["far"]) for c in cells]
+    host = FakeHost()
+    monkeypatch.setattr(Race, "left", property(lambda race: 4 - len(host.raced)))
+    race = Race(cast(dict[str, Host], {"torch": host}), Silent(), 60.0, 60.0)
+    made = list(race.choose([*cells, cell(variant="light_conv")], [], doubtful))
+    assert sorted(host.raced) == [("V", 4), ("V", 16), ("V", 64), ("light_conv", 8)]
+    chosen = {c.cell.seq_len: c for one in made for c in one.choices if c.cell.variant == "V"}
+    assert {n: (c.chosen, c.warnings) for n, c in chosen.items()} == dict.fromkeys(
+        lengths, (FAST, [])
+    )
+
+
 def test_cores_that_are_never_near_disturb_no_race() -> None:
     """On a machine whose cores are always far, races stop being run again, and are kept."""
 

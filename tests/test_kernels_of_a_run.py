@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
-from synthbench.measure.core_distance import ASSUMED_NEAR, FAR
+from synthbench.measure.core_distance import ASSUMED_NEAR, FAR, UsualDistance
 from synthbench.measure.kernel_cache import read_choices, store_choices
-from synthbench.measure.kernel_choice import raced_cell
+from synthbench.measure.kernel_choice import Timed, raced_cell
 from synthbench.run.cell_runner import CellRunner
+from synthbench.run.device_lock import DeviceLock
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.host_client import Host
+from synthbench.run.kernel_choices import OFFERS
 from synthbench.run.progress import Silent
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
@@ -21,17 +26,35 @@ from tests.kernel_choices import FAST, SLOW, cell
 from tests.test_kernel_search import FakeHost
 
 
-def runner_after(cache: Path, seconds: float, host: FakeHost, cells: list[Cell]) -> CellRunner:
-    """What a run on this machine has when its kernels are chosen."""
+def runner_after(
+    cache: Path,
+    seconds: float,
+    host: FakeHost,
+    cells: list[Cell],
+    waiting: Callable[[], object] = lambda: None,
+    times: int = 1,
+) -> CellRunner:
+    """What a run on this machine has when its kernels are chosen, in each of `times` rounds.
+
+    `waiting`: what happens while another run holds the device.
+    """
+
+    @contextmanager
+    def held() -> Iterator[None]:
+        waiting()
+        yield
+
     place, measure = OnePlace(), Measure(kernel_seconds=seconds)
-    place.runner = CellRunner(measure, "cpu", [], Silent())
-    place.runner.hosts["torch"] = cast(Host, host)
+    place.runner = runner = CellRunner(measure, "cpu", [], Silent())
+    runner.hosts["torch"] = cast(Host, host)
+    runner.lock = cast(DeviceLock, SimpleNamespace(held=held))
     settings = SimpleNamespace(measure=measure)
     work = SimpleNamespace(
         plan=SimpleNamespace(settings=settings), earlier=[], observer=Silent()
     )  # fmt: skip
-    place._choose_kernels(cast(Work, work), cells, cache)
-    return place.runner
+    for _ in range(times):
+        place._choose_kernels(cast(Work, work), cells, cache)
+    return runner
 
 
 def test_a_run_times_what_was_disturbed_before_and_nothing_else(tmp_path: Path) -> None:
@@ -49,6 +72,51 @@ def test_a_run_times_what_was_disturbed_before_and_nothing_else(tmp_path: Path) 
     again = KernelChoice(cell=doubtful.cell, chosen=FAST)
     assert runner_after(cache, 60.0, host, cells).choices == [sure, again]
     assert host.raced == [("R", 8)] and read_choices(cache) == [sure, again]
+
+
+def test_a_run_that_waited_for_another_takes_what_that_one_has_chosen(tmp_path: Path) -> None:
+    cache, host = tmp_path / "choices.json", FakeHost()
+    theirs = KernelChoice(cell=raced_cell(cell()), chosen=SLOW)
+    runner = runner_after(
+        cache, 60.0, host, [cell()], waiting=lambda: store_choices(cache, [theirs])
+    )
+    assert (runner.choices, host.raced) == ([theirs], [])
+
+
+def test_waiting_for_another_run_takes_no_time_from_the_choice(tmp_path: Path) -> None:
+    host = FakeHost()
+    runner_after(tmp_path / "choices.json", 1.0, host, [cell()], lambda: time.sleep(1.2))
+    assert host.raced == [("V", 8)]
+
+
+def test_a_choice_is_one_reading_however_many_rounds_there_are(tmp_path: Path) -> None:
+    """Both those of earlier runs, disturbed or not, and those of this one."""
+
+    class Far(FakeHost):
+        def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
+            answer = super().call(target, request, seconds)
+            if target == OFFERS:
+                return answer
+            far = answer.choice.model_copy(update={"core_distance": 2 * FAR})
+            return Timed(far, is_own=True)
+
+    def readings(known: int, warnings: list[str], new: int, times: int) -> UsualDistance:
+        cells = [cell(batch=number) for number in range(1, known + new + 1)]
+        far = [
+            KernelChoice(cell=raced_cell(c), chosen=FAST, core_distance=2 * FAR, warnings=warnings)
+            for c in cells[:known]
+        ]
+        cache = tmp_path / "choices.json"
+        cache.unlink(missing_ok=True)
+        store_choices(cache, far)
+        return runner_after(cache, 60.0, Far(), cells, times=times).usual_distance
+
+    assert readings(ASSUMED_NEAR, [], 0, times=3).is_near
+    assert readings(ASSUMED_NEAR - 1, [], 1, times=3).is_near
+    assert not readings(ASSUMED_NEAR, [], 1, times=1).is_near
+    # Each disturbed one is read anew as well.
+    assert readings(ASSUMED_NEAR // 2, ["far cores"], 0, times=3).is_near
+    assert not readings(ASSUMED_NEAR // 2 + 1, ["far cores"], 0, times=1).is_near
 
 
 def test_a_run_learns_from_earlier_choices_that_cores_are_never_near(tmp_path: Path) -> None:

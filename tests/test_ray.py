@@ -18,8 +18,10 @@ from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.job import Reply
 from synthbench.run.planning import plan_suite
 from synthbench.run.shard import split_into_shards
+from synthbench.run_info import Machine
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
+from tests.kernel_choices import choice
 from tests.ray_cluster import plan, work_of
 
 # --- what a machine has to measure of a shard -------------------------------------------------
@@ -79,6 +81,20 @@ def test_nothing_is_left_of_a_shard_that_is_done() -> None:
     again = [r.model_copy(update={"round": 1}) for r in records]
     left = todo(planned, [*records, *again])
     assert left.part(left.work.shards[0], "a") is None
+
+
+def test_the_next_shards_of_a_machine_use_the_kernels_that_were_chosen_there() -> None:
+    """Each shard adds its own choices; those of another machine stay there."""
+    planned = plan()
+    left = todo(planned, [])
+    first, second = (choice(shard.cells[0]) for shard in left.work.shards)
+    left.add_machine(Machine(id="a", choices=[first]))
+    left.add_machine(Machine(id="a", choices=[second]))
+    left.add_machine(Machine(id="b"))
+    for machine, choices in (("a", [first, second]), ("b", []), ("c", None)):
+        part = left.part(left.work.shards[0], machine)
+        assert part is not None
+        assert [each.choices for each in part.machines] == ([] if choices is None else [choices])
 
 
 # --- what a place asks its node for -------------------------------------------------------------

@@ -65,10 +65,15 @@ def tune(
         raise FrameworkMissingError("\n".join(tuned.missing.values()))
     table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
     print_tables(console(), [table])
-    disturbed = sum(bool(choice.warnings) for choice in tuned.choices)
-    say(f"\n{len(tuned.choices)} choices are kept in {tuned.file}")
+    disturbed = sum(bool(choice.warnings) for choice in tuned.kept)
+    say(f"\n{len(tuned.kept)} choices are kept in {tuned.file}")
     if disturbed:
         say(
-            f"{disturbed} were disturbed while they were timed: the next run makes them again, "
-            "as far as its time allows"
+            f"{disturbed} of them were disturbed while they were timed: the next run makes them "
+            "again, as far as its time allows"
+        )
+    if others := len(tuned.choices) - len(tuned.kept):
+        say(
+            f"{others} others are not kept: they were disturbed and an earlier choice was not, a "
+            "plug-in's code may change, or the time was too short"
         )

@@ -71,10 +71,14 @@ def at_length(chosen: Iterable[tuple[int, Kernel]], seq_len: int) -> Kernel | No
 
 @lru_cache(maxsize=1)
 def chosen_here() -> Known:
-    """The choices in the cache for this machine and its software, as this process found them."""
+    """The choices in the cache for this machine and its software, as this process found them.
+
+    Without those that something disturbed: only runs, which time them again, fall back to them.
+    """
     if not any(cache_folder().glob("*.json")):
         return {}
-    return by_shape(read_choices(cache_file(read_environment())))
+    choices = read_choices(cache_file(read_environment()))
+    return by_shape(choice for choice in choices if not choice.warnings)
 
 
 def by_shape(choices: Iterable[KernelChoice]) -> Known:

@@ -66,6 +66,7 @@ class CellRunner:
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
         self.usual_distance = UsualDistance()  # of the cores of this machine
+        self.counted: set[str] = set()  # cells of the choices of kernels that it has counted
         self.lock = DeviceLock(device, observer)
         self.locks = {1: self.lock}  # number of devices that a cell uses -> their lock
 
@@ -149,6 +150,13 @@ class CellRunner:
         for record in records:
             self.with_same_kernels(record)
 
+    def count_distances(self, choices: Iterable[KernelChoice]) -> None:
+        """Count how far apart the cores were when choices were made, of each choice once."""
+        for choice in choices:
+            if choice.cell.id not in self.counted:
+                self.counted.add(choice.cell.id)
+                self.usual_distance.add(choice.core_distance)
+
     def measure_cell(self, cell: Cell, round_number: int, machine: str) -> Record | None:
         """The record of a cell in a round; None if its framework is no longer available."""
         with self._lock_for(cell).held():
@@ -156,13 +164,14 @@ class CellRunner:
             started = now()
             if self.compiled.get(cell.id) == round_number:
                 del self.compiled[cell.id]  # this record will replace the one that has it
+            is_new = cell.id not in self.settled
             reply = self.reply_for(cell)
         if cell.framework not in self.hosts:
             return None
         record = record_of(cell, round_number, started, reply, machine)
         if why := self.no_ceilings.get((cell.framework, cell.dtype, cell.device)):
             record.measurements.missing["utilisation"] = why
-        if (timing := record.measurements.timing) is not None:
+        if is_new and (timing := record.measurements.timing) is not None:
             self.usual_distance.add(*timing.core_distances or ())
         record = self.with_same_kernels(record)
         self.settle([record])

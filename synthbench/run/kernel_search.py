@@ -43,11 +43,12 @@ class Search:
         return [(a + b) // 2 for a, b in gaps if not self._agree(a, b)]
 
     def fill(self, choices: Mapping[str, KernelChoice]) -> list[KernelChoice]:
-        """Take these choices, by the id of their cell, where nothing was tried; what was taken."""
+        """Take these choices, by the id of their cell, where nothing is known; what was taken."""
+        known = {choice.cell.id for choice in self.between()}
         taken = {
             place: choices[cell.id]
             for place, cell in enumerate(self.cells)
-            if place not in self.known and cell.id in choices
+            if place not in self.known and cell.id in choices.keys() - known
         }
         self.found.update(taken)
         return list(taken.values())

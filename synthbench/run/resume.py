@@ -16,7 +16,7 @@ from synthbench.packed import PACKED
 from synthbench.record import Record, flattened
 from synthbench.run.progress import Observer
 from synthbench.run_files import locked
-from synthbench.run_info import Machine
+from synthbench.run_info import Machine, merged_machines
 from synthbench.store import (
     INFO,
     RECORDS,
@@ -119,7 +119,7 @@ def add_machine(run_dir: Path, machine: Machine, observer: Observer) -> None:
             observer.note(f"{name} differs from when this run began: {before} -> {after}")
         if changed and resumed:
             resumed[-1] = resumed[-1] | {"environment": machine.environment}
-        machine = machine.model_copy(update={"environment": known.environment})
+        (machine,) = merged_machines([known, machine])
     elif machines and resumed:
         observer.note(
             f"machine {machine.id} measures the rest of this run; {', '.join(machines)} began it"

@@ -77,20 +77,21 @@ class OnePlace(Executor):
         assert runner is not None
         used = [record.cell for record in work.earlier if record.outcome == "ok"]
         used += [choice.cell for choice in runner.choices]
-        cached = read_choices(cache)
-        sure = [choice for choice in cached if not choice.warnings]
-        doubtful = [choice for choice in cached if choice.warnings]
-        runner.choices += needed_choices(cells, sure, used)
-        race = Race(
-            runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
-            runner.limits().memory_bytes, runner.usual_distance,
-        )  # fmt: skip
-        for choice in runner.choices:
-            runner.usual_distance.add(choice.core_distance)
-        with runner.lock.held():
+        with runner.lock.held():  # another run that had it may have stored what is needed here
+            cached = read_choices(cache)
+            sure = [choice for choice in cached if not choice.warnings]
+            doubtful = [choice for choice in cached if choice.warnings]
+            runner.choices += needed_choices(cells, sure, used)
+            runner.count_distances(runner.choices)
+            runner.count_distances(needed_choices(cells, doubtful, used))
+            race = Race(
+                runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
+                runner.limits().memory_bytes, runner.usual_distance,
+            )  # fmt: skip
             decided = [*used, *(choice.cell for choice in runner.choices)]
             for made in race.choose(cells, decided, doubtful):
                 runner.choices += made.choices
+                runner.counted.update(choice.cell.id for choice in made.choices)
                 if made.is_own:
                     store_choices(cache, made.choices)
 

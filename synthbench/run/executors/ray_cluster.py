@@ -122,6 +122,8 @@ class RayExecutor(Executor):
         if isinstance(found, Record):
             todo.add(found)
             place.spent += found.wall_seconds
+        else:
+            todo.add_machine(found)
         return found
 
     def _lose(self, place: Place, todo: Todo, error: Exception) -> None:

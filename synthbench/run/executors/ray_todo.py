@@ -9,6 +9,7 @@ from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Work
 from synthbench.run.progress import Silent
 from synthbench.run.shard import Shard
+from synthbench.run_info import Machine, merged_machines
 
 
 @dataclass
@@ -25,6 +26,10 @@ class Todo:
     def add(self, record: Record) -> None:
         """Take note of a record, in place of an older one."""
         self.records.setdefault(record.id, {})[record.round] = record
+
+    def add_machine(self, machine: Machine) -> None:
+        """Take note of what is known of a machine: its next shards use the kernels chosen there."""
+        self.work = replace(self.work, machines=merged_machines([*self.work.machines, machine]))
 
     def take(self, machine: str, machines: set[str]) -> Shard | None:
         """A shard for a machine: one that it has begun, or one that no other of these has.
