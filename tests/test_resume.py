@@ -9,9 +9,10 @@ import pytest
 
 from synthbench.errors import ResultsError
 from synthbench.run.progress import Silent
-from synthbench.run.resume import changed_settings, continue_run, require_own
-from synthbench.run_info import RunInfo
+from synthbench.run.resume import add_machine, changed_settings, continue_run, require_own
+from synthbench.run_info import Machine, RunInfo
 from synthbench.store import create_run, read_info
+from tests.kernel_choices import cell, choice
 from tests.test_runner import plan
 
 
@@ -64,3 +65,14 @@ def test_changes_that_are_allowed_are_recorded(tmp_path: Path) -> None:
     assert info.settings["measure"]["rounds"] == 1
     assert info.resumed[0]["changed"] == ["measure.rounds"]
     assert info.resumed[0]["settings_before"]["measure"]["rounds"] == 3
+
+
+def test_what_was_known_of_a_machine_stays(tmp_path: Path) -> None:
+    """Its environment is that in which the run began; choices of kernels are added."""
+    run_dir = begun(tmp_path)
+    one, other = choice(cell(variant="V")), choice(cell(variant="R"))
+    for memory, chosen in ((1, [one]), (2, [other])):
+        machine = Machine(id="a", environment={"memory": memory}, choices=chosen)
+        add_machine(run_dir, machine, Silent())
+    (known,) = read_info(run_dir).machines
+    assert (known.environment, known.choices) == ({"memory": 1}, [one, other])

@@ -66,14 +66,14 @@ def tune(
     table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
     print_tables(console(), [table])
     disturbed = sum(bool(choice.warnings) for choice in tuned.kept)
-    say(f"\n{len(tuned.kept)} choices are kept in {tuned.file}")
+    say(f"\nChoices kept in {tuned.file}: {len(tuned.kept)}")
     if disturbed:
         say(
-            f"{disturbed} of them were disturbed while they were timed: the next run makes them "
+            f"Of these, disturbed while they were timed: {disturbed}; the next run makes them "
             "again, as far as its time allows"
         )
     if others := len(tuned.choices) - len(tuned.kept):
         say(
-            f"{others} others are not kept: they were disturbed and an earlier choice was not, a "
-            "plug-in's code may change, or the time was too short"
+            f"Choices not kept: {others}; they were disturbed and an earlier one was not, the code "
+            "of a plug-in may change, or the time was too short to time them"
         )
