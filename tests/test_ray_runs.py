@@ -123,6 +123,9 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert {record.outcome for record in records} == {"ok"}
     parities = [record.measurements.parity for record in records]
     assert all(parity is not None and parity.passed for parity in parities)
+    # One place has measured both shards, and chosen the kernels of each.
+    (machine,) = read_info(run).machines
+    assert {choice.cell.mode for choice in machine.choices} == {"forward", "train"}
 
 
 # --- who may use a place ----------------------------------------------------------------------
