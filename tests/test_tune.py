@@ -74,7 +74,7 @@ def test_it_says_what_later_runs_will_find(
         return tune_plan(replace(plan, cells=(cell(),)), *rest)
 
     monkeypatch.setattr(tune, "tune_plan", tune_one)
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(list(COMMAND))
     assert read_choices(file) == [stored]
     out = " ".join(capsys.readouterr().out.split())
