@@ -34,7 +34,7 @@ def runner_after(
     waiting: Callable[[], object] = lambda: None,
     times: int = 1,
 ) -> CellRunner:
-    """What a run on this machine has when its kernels are chosen, in each of `times` rounds.
+    """What a run on this machine has when its kernels have been chosen, in `times` rounds.
 
     `waiting`: what happens while another run holds the device.
     """

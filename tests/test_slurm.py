@@ -53,8 +53,9 @@ def test_nothing_is_lost_or_doubled_when_jobs_end_early(caller: Caller) -> None:
     before = caller.measured
     caller.until(lambda: len(caller.workers()) == 2 and caller.measured > before)
     killed, requeued = caller.jobs()
-    caller.cluster.stop_controller()
     (worker,) = [p for p in caller.workers() if caller.jobs()[killed] in p.cmdline()]
+    worker.suspend()  # so that it does not finish while the controller stops
+    caller.cluster.stop_controller()
     worker.kill()
     time.sleep(2)  # longer than the executor waits between two looks
     caller.cluster.start_controller()

@@ -44,11 +44,11 @@ class Search:
 
     def fill(self, choices: Mapping[str, KernelChoice]) -> list[KernelChoice]:
         """Take these choices, by the id of their cell, where nothing is known; what was taken."""
-        known = {choice.cell.id for choice in self.between()}
+        between = {choice.cell.id for choice in self.between()}
         taken = {
             place: choices[cell.id]
             for place, cell in enumerate(self.cells)
-            if place not in self.known and cell.id in choices.keys() - known
+            if place not in self.known and cell.id in choices and cell.id not in between
         }
         self.found.update(taken)
         return list(taken.values())
