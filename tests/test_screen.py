@@ -350,7 +350,7 @@ def test_a_run_without_its_baseline_is_ordered_by_time() -> None:
 def test_one_round_has_ratios_and_no_answer() -> None:
     found = [("V", 0.02), ("R", 0.01)]
     text = text_of_run([record(cell(name, "torch", "train", 64), s) for name, s in found])
-    assert "one round, too few for a verdict" in text
+    assert "~ one round, too few for a verdict, * disturbed" in text
     assert "surely" not in text
     assert "R 2.00~" in line_of(text, "64 ")
     assert "noise not measured" in text

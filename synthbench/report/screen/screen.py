@@ -196,7 +196,8 @@ def _legend(prepared: Prepared, blocks: Sequence[Block]) -> list[str]:
         return [f"No variant can be compared with the baseline {context.baseline}"]
     if verdicts == {"one round"}:
         mark = MARKS["one round"]
-        return [f"Speed vs {context.baseline}: {mark} one round, too few for a verdict"]
+        few = f"Speed vs {context.baseline}: {mark} one round, too few for a verdict"
+        return [few, f"{MARK} disturbed"]
     found = [
         f"Speed vs {context.baseline}: {MARKS['faster']} faster",
         f"{MARKS['slower']} slower",
