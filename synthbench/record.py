@@ -187,6 +187,7 @@ class Parity(BaseModel):
     tolerance: Error
     gradient_tolerance: Error | None = None
     kernels: list[str] = []  # that were checked
+    masks: str = ""  # what the mixer reads although a mask hides it; empty: nothing
     passed: bool  # of all checks
     checked_at: str = ""  # when the small input was, ISO 8601, UTC; empty in older records
     own_length: OwnLength | None = None  # None in older records, and where the small check failed

@@ -47,8 +47,9 @@ def verify(
 
     Without a mask, with padding, causal, and with both; at L = max_len and L < max_len; outputs and
     gradients, in the fused and the reference form. Errors are relative to the largest value. Exit
-    code 1: an error is above its tolerance, the output of a mixer has a wrong shape or type, a
-    mixer raised anything but UnsupportedError, or nothing could be compared.
+    code 1: an error is above its tolerance, an output depends on inputs that a mask hides, the
+    output of a mixer has a wrong shape or type, a mixer raised anything but UnsupportedError, or
+    nothing could be compared.
     """
     from synthbench.mixers.catalog import SHOWCASE, plugins
     from synthbench.mixers.notation import canonical
@@ -103,6 +104,8 @@ def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
     if not verdict.comparisons:
         result = "FAILED" if failures else "FAILED: nothing to compare"
     notes = [f"{name} not supported: {reason}" for name, reason in verdict.unsupported.items()]
+    if verdict.comparisons and not any(c.against == "numpy" for c in verdict.comparisons):
+        notes.append("without reference(), only the two frameworks were compared")
     typer.echo(_line(width, verdict.variant, shown, "; ".join([result, *notes])))
     for failure in failures:
         typer.echo(f"  {failure}")

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, cast
 
 import numpy as np
@@ -20,10 +21,13 @@ import numpy as np
 from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
 from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.measure.inputs import random_batch
+from synthbench.measure.mask_check import framework_masks, reference_masks
 from synthbench.measure.parity_inputs import (
+    BATCH,
     SHORTER,
     case_batch,
     cases,
+    padding,
     random_parameters,
     small_model,
 )
@@ -87,31 +91,46 @@ def parity_key(cell: Cell) -> str:
     )  # fmt: skip
 
 
-def check_cell(backend: Backend, cell: Cell) -> Parity:
+def check_cell(
+    backend: Backend, cell: Cell, *, padded: bool = False, learns: bool = False
+) -> Parity:
     """Check the cell's variant, model kind, dtype, device and form on a small input.
 
-    Forms that choose kernels by size are checked twice, the second time as if the input were long.
+    Forms that choose kernels by size are checked twice, the second time as if the input were long;
+    `padded`: all of it once more, with padding. Then hidden inputs are changed (mask_check.py): of
+    the reference, or without one in the framework, if the cell `learns`.
     """
     model = small_cell_model(cell)
     start = random_parameters(model)
-    batch = random_batch(model, 2, min(SHORTER, model.sizes.max_len))
+    L = min(SHORTER, model.sizes.max_len)
+    batches = [random_batch(model, 2, L)]
+    if padded:
+        batch = random_batch(model, BATCH, L)
+        batches.append(replace(batch, padding_mask=padding(model, batch)))
     setting = Setting(dtype=cell.dtype, device=cell.device, form=cell.form, compile=cell.compile)
+    tolerance, gradient_tolerance = FORWARD_TOLERANCE[cell.dtype], GRADIENT_TOLERANCE[cell.dtype]
     if not has_reference(model):
+        masks = ""
+        if learns:
+            masks = check_masks(cell, model, partial(framework_masks, backend, setting, tolerance))
         return Parity(
             against="none: the mixer gives no reference",
             forward=None,
             gradient=None,
-            tolerance=FORWARD_TOLERANCE[cell.dtype],
-            passed=True,
+            tolerance=tolerance,
+            masks=masks,
+            passed=not masks,
         )
+    found = []
     with recording_kernels() as used:
-        found = [errors(backend, model, start, setting, batch)]
-        if cell.form != "reference":
-            with force_long_kernels():
-                found.append(errors(backend, model, start, setting, batch))
+        for batch in batches:
+            found.append(errors(backend, model, start, setting, batch))
+            if cell.form != "reference":
+                with force_long_kernels():
+                    found.append(errors(backend, model, start, setting, batch))
     worst = np.max(found, axis=0)  # max() may lose a NaN
     forward, gradient = (float("inf") if np.isnan(error) else float(error) for error in worst)
-    tolerance, gradient_tolerance = FORWARD_TOLERANCE[cell.dtype], GRADIENT_TOLERANCE[cell.dtype]
+    masks = check_masks(cell, model, reference_masks)
     return Parity(
         against="numpy",
         forward=forward,
@@ -119,13 +138,25 @@ def check_cell(backend: Backend, cell: Cell) -> Parity:
         tolerance=tolerance,
         gradient_tolerance=gradient_tolerance,
         kernels=list(used),
-        passed=bool(forward <= tolerance and gradient <= gradient_tolerance),
+        masks=masks,
+        passed=bool(forward <= tolerance and gradient <= gradient_tolerance and not masks),
     )
+
+
+def check_masks(cell: Cell, model: Model, check: Callable[[Model, Collection[bool]], str]) -> str:
+    """What the mixer of a cell reads although a mask hides it; causal where a stack is."""
+    causal = {stack.causal for stack in model.stacks} or {bool(model.causal)}
+    return check(bare_model(cell), causal)
+
+
+def bare_model(cell: Cell) -> Model:
+    """The mixer of a cell alone, at small sizes."""
+    return small_model(cell.variant, head_dim=8 if cell.model.has_own_head_dim else None)
 
 
 def small_cell_model(cell: Cell) -> Model:
     """The model of a cell at small sizes."""
-    bare = small_model(cell.variant, head_dim=8 if cell.model.has_own_head_dim else None)
+    bare = bare_model(cell)
     spec = cell.model.small(bare.spec, target_len=min(SHORTER - 2, bare.sizes.max_len))
     model = Model(bare.mixer, spec)
     model.check()

@@ -75,10 +75,18 @@ def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
 def case_batch(model: Model, case: Case, seed: int = 0) -> Batch:
     """A batch of four. If padded: one full, one padded at the end, one at the start, one fully."""
     batch = random_batch(model, BATCH, case.seq_len, seed)
-    if not case.padded:
-        return batch
-    mask = np.ones((BATCH, case.seq_len), dtype=bool)
-    mask[1, case.seq_len // 2 :] = False
-    mask[2, : case.seq_len // 3] = False
-    mask[3] = False
-    return replace(batch, padding_mask=mask)
+    return replace(batch, padding_mask=padding(model, batch)) if case.padded else batch
+
+
+def padding(model: Model, batch: Batch) -> Array:
+    """A mask [B,L] of each sequence: of 4 examples, one is full, one padded at the end, one at the
+    start, one fully."""
+    masks = []
+    for tokens in model.split(batch.inputs):
+        B, L = tokens.shape[:2]
+        mask = np.ones((B, L), dtype=bool)
+        mask[1::4, L // 2 :] = False
+        mask[2::4, : L // 3] = False
+        mask[3::4] = False
+        masks.append(mask)
+    return np.concatenate(masks, axis=1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import cast
 
@@ -12,6 +12,7 @@ import numpy as np
 from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
 from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.differences import first_difference, first_not_finite
+from synthbench.measure.mask_check import framework_masks, reference_masks
 from synthbench.measure.parity import (
     FORWARD_TOLERANCE,
     GRADIENT_TOLERANCE,
@@ -70,8 +71,8 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
 
     Checked are outputs and gradients of the form that cells use by default. The reference form, and
     outputs without gradients, are checked in every case in torch; in jax, which compiles each of
-    them, only in the last case, which has the most masks. Raises UnsupportedError if the mixer
-    supports none of the cases.
+    them, only in the last case, which has the most masks. Then hidden inputs are changed: see
+    mask_check.py. Raises UnsupportedError if the mixer supports none of the cases.
     """
     backend = cast(Backend, importlib.import_module(BACKENDS[framework]))
     model = small_model(variant)
@@ -109,7 +110,24 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
             attempt("reference", run, replace(setting, form="reference"), False)
     if found.unsupported.keys() == {case.name for case in listed}:
         raise UnsupportedError(found.unsupported[listed[0].name])
+    if not failed:
+        causal = {case.causal for case in listed}
+        setting = Setting(dtype=dtype, compile=compile)
+        found.problems.extend(_mask_problems(backend, model, setting, causal))
     return found
+
+
+def _mask_problems(
+    backend: Backend, model: Model, setting: Setting, causal: Collection[bool]
+) -> Iterator[str]:
+    if has_reference(model):
+        where, found = "reference", reference_masks(model, causal)
+    else:
+        tolerance = FORWARD_TOLERANCE[setting.dtype]
+        where = backend.name
+        found = framework_masks(backend, setting, tolerance, model, causal)
+    if found:
+        yield f"{where}, {found}"
 
 
 @dataclass(frozen=True)

@@ -83,5 +83,7 @@ def _failed(parity: Parity | None, reply: Reply) -> Reply:
         f"parity failed against {parity.against}: forward error {parity.forward} (at most "
         f"{parity.tolerance}), gradient error {parity.gradient} (at most {gradient_tolerance})"
     )
+    if parity.masks:
+        reason = f"a mask does not hide what it should; {parity.masks}"
     measured = Measurements(parity=parity).model_dump(mode="json")
     return Reply("quarantined", reason, {"measurements": measured}, facts=reply.facts)

@@ -118,7 +118,8 @@ EXAMINE = "synthbench.measure.verification:examine"
 def compare(variant: str, examined: Mapping[str, Examined], dtype: str) -> Verdict:
     """The verdict on what each framework computed, and on the two compared with each other."""
     comparisons = [c for found in examined.values() for c in found.comparisons]
-    problems = [problem for found in examined.values() for problem in found.problems]
+    # what is wrong with the reference is found in each framework
+    problems = list(dict.fromkeys(p for found in examined.values() for p in found.problems))
     if len(examined) == 2:
         (name, one), (other_name, other) = examined.items()
         for case in one.results.keys() & other.results.keys():

@@ -8,11 +8,13 @@ from typing import ClassVar
 
 from synthbench.backends.base import Backend, Batch, Setting
 from synthbench.errors import NotationError, UnsupportedError
+from synthbench.measure.parity import check_cell
 from synthbench.mixers.base import Array
 from synthbench.models.layer_weights import require_weights
 from synthbench.models.model import Model
 from synthbench.models.recipe import Recipe
 from synthbench.models.spec import ModelKind
+from synthbench.record import Parity
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.learning.evaluation import Answer
@@ -40,6 +42,7 @@ class LearningTask(Task, Recipe):
     kinds: ClassVar[tuple[ModelKind, ...]] = ()
     metric: ClassVar[str]  # which of `metrics` variants are compared by
     generates: ClassVar[bool] = False  # whether its scores need generated targets
+    pads: ClassVar[bool] = True  # whether its batches may have padding
 
     def examples(self, model: Model, seq_len: int, seed: int) -> Mapping[str, Examples]:
         """The splits `train` and `test`; what is generated depends on the seed alone."""
@@ -59,6 +62,10 @@ class LearningTask(Task, Recipe):
     ) -> Array:
         """Token ids [B,T] that the model writes for a batch, of a task that `generates`."""
         raise NotImplementedError(f"{type(self).__name__} defines no generate()")
+
+    def check_parity(self, backend: Backend, cell: Cell) -> Parity:
+        """As any task; also with padding, unless the task has none, and without a reference."""
+        return check_cell(backend, cell, padded=self.pads, learns=True)
 
     def run(self, context: TaskContext) -> list[str]:
         """Train and score; see `train_cell`."""

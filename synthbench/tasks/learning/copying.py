@@ -40,6 +40,7 @@ class Copying(LearningTask):
     name: ClassVar[str] = "copying"
     description: ClassVar[str] = "repeat a sequence of random tokens"
     kinds: ClassVar[tuple[ModelKind, ...]] = ("encoder_decoder", "decoder")
+    pads: ClassVar[bool] = False
     metric: ClassVar[str] = "exact_match"
     metrics: ClassVar[Mapping[str, Metric]] = {
         "exact_match": Metric(

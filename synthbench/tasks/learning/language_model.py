@@ -29,6 +29,7 @@ class LanguageModel(TextTask):
     name: ClassVar[str] = "language_model"
     description: ClassVar[str] = "predict the next token of a text"
     kinds: ClassVar[tuple[ModelKind, ...]] = ("decoder",)
+    pads: ClassVar[bool] = False
     columns: ClassVar[tuple[str, ...]] = ("text",)
     metric: ClassVar[str] = "bits_per_byte"
     metrics: ClassVar[Mapping[str, Metric]] = {

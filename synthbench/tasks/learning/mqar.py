@@ -43,6 +43,7 @@ class Mqar(LearningTask):
     name: ClassVar[str] = "mqar"
     description: ClassVar[str] = "recall the values of several keys (associative recall)"
     kinds: ClassVar[tuple[ModelKind, ...]] = ("decoder",)
+    pads: ClassVar[bool] = False
     metric: ClassVar[str] = "accuracy"
     metrics: ClassVar[Mapping[str, Metric]] = {"accuracy": ACCURACY}
 

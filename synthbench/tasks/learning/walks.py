@@ -42,6 +42,7 @@ class Walks(LearningTask):
     name: ClassVar[str] = "walks"
     description: ClassVar[str] = "random walks on a graph, for trying things out"
     kinds: ClassVar[tuple[ModelKind, ...]] = KINDS
+    pads: ClassVar[bool] = False
     metric: ClassVar[str] = "accuracy"
     metrics: ClassVar[Mapping[str, Metric]] = {"accuracy": ACCURACY}
 
