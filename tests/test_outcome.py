@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import errno
+import json
 import signal
 
 import pytest
 
-from synthbench.errors import NotationError, ShapeError, UnsupportedError
+from synthbench.errors import NotationError, ShapeError, SynthbenchError, UnsupportedError
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.mixers.notation import parse
+from synthbench.mixers.plugin_errors import place_of
 from synthbench.run.outcome import LONGEST_REASON, classify_exception, classify_exit, shortened
 
 
@@ -82,3 +85,13 @@ def test_long_output_keeps_its_end() -> None:
     said = shortened("x" * 5000 + "\nthe end")
     assert said.endswith("the end")
     assert len(said) <= LONGEST_REASON + 4
+
+
+def test_a_crash_inside_a_library_or_the_package_names_the_line_that_called_it() -> None:
+    with pytest.raises(json.JSONDecodeError) as read:
+        json.loads("{")
+    assert place_of(read.value).startswith("in test_a_crash_inside_a_library")
+    with pytest.raises(SynthbenchError) as own:
+        parse("no such mixer")
+    assert "test_outcome.py:" in place_of(own.value)
+    assert place_of(ValueError("never raised")) == ""

@@ -154,11 +154,11 @@ def verified(
 
 
 FAILURES: dict[type[Mixer], list[str]] = {
-    Squeezed: ["torch, no mask, L=12, form own: squeezed in torch gives an output of shape (4, 12)",
+    Squeezed: ["torch, no mask, L=12: squeezed in torch gives an output of shape (4, 12)",
                "expected shape (4, 12, 16)"],
-    Wide: ["torch, no mask, L=12, form own: wide in torch gives an output of", "torch.float64"],
-    Raising: ["torch, no mask, L=12, form own: ", "form own: RuntimeError: no such kernel"],
-    Shifted: ["causal, L=", "form own: outputs differ from numpy by ", "(at most 2e-05)",
+    Wide: ["torch, no mask, L=12: wide in torch gives an output of", "torch.float64"],
+    Raising: ["torch, no mask, L=12: ", ": RuntimeError: no such kernel (in forward, test_"],
+    Shifted: ["causal, L=", ": outputs differ from numpy by ", "(at most 2e-05)",
               "first at [0, 2, 0] (", "got ", ", expected "],
     Detached: ["gradients differ from numpy by ", "worst parameter: 'mixer.weight'"],
     Undefined: ["gradients differ from numpy by inf", "of 'mixer.weight': nan at [3] (1 of 16"],
@@ -323,3 +323,37 @@ def test_the_first_difference_is_named() -> None:
     assert first_difference(got[0], want, 0.4) == "shape (3,), expected (2, 3)"
     assert first_not_finite(want) == ""
     assert first_not_finite(got) == "nan at [1, 1] (1 of 6 values)"
+
+
+class Unreferenced(Scaled):
+    name = "unreferenced"
+    reference = Mixer.reference  # type: ignore[assignment]  # none
+
+
+def test_a_mixer_without_a_reference_is_not_just_ok(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = Examined(comparisons=[Comparison("torch", "jax", "outputs", "c", "", 0.0, 1e-5)])
+    monkeypatch.setattr(verify, "compare", lambda *given: Verdict(given[0], found.comparisons))
+    for cls, said in ((Scaled, "ok"), (Unreferenced, "ok; it has no reference(): only the two")):
+        synthbench.register(cls)
+        code, lines = verified(capsys, monkeypatch, cls.name, "--framework", "torch")
+        assert code == 0
+        assert f"at most 1e-05: {said}" in lines[1]
+        assert ("reference()" in lines[1]) == (cls is Unreferenced)
+
+
+class Uncountable(Scaled):
+    name = "uncountable"
+
+    def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> Any:
+        return "many"
+
+
+def test_a_formula_that_a_run_could_not_use_fails(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synthbench.register(Uncountable)
+    code, lines = verified(capsys, monkeypatch, "uncountable", "--framework", "torch")
+    assert code == 1
+    assert lines[2].strip().startswith("Uncountable.flops() returns 'many'")

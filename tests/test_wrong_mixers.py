@@ -152,11 +152,19 @@ class Countless(Whole):
         return "many"
 
 
+class Uncallable(Whole):
+    name = "uncallable"
+
+    def flops(self, sizes: Sizes) -> Any:  # type: ignore[override]
+        return 3
+
+
 @pytest.mark.parametrize(
     ("cls", "message"),
     [
         (Failing, r"Failing\.check\(\) of tests.* failed: TypeError: no such sizes \(test_wrong"),
         (Undeclared, r"Undeclared\.parameters\(\) of tests.* failed: KeyError: 'weight'"),
+        (Uncallable, r"Uncallable\.flops\(\) of tests.* TypeError: .*'batch' \(test_wrong_mixers"),
         (Countless, r"Countless\.flops\(\) returns 'many'; return an integer, or None"),
     ],
 )

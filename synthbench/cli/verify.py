@@ -52,7 +52,7 @@ def verify(
     nothing could be compared.
     """
     from synthbench.mixers.catalog import SHOWCASE, plugins
-    from synthbench.mixers.notation import canonical
+    from synthbench.mixers.notation import canonical, parse
     from synthbench.run.extensions import load_plugin
     from synthbench.run.verify import Verifier
     from synthbench.suites.plan import FRAMEWORKS
@@ -81,7 +81,7 @@ def verify(
         typer.echo(_line(width, "variant", [*[f"{n}-numpy" for n in present], *PAIR], "verdict"))
         for verdict in verifier.verify(names, dtype, require_both=require_both):
             failed += not verdict.passed
-            _print(verdict, width, present)
+            _print(verdict, width, present, parse(verdict.variant).has_reference)
     if failed:
         complain(f"{failed} of {len(names)} variants did not pass")
         raise typer.Exit(1)
@@ -92,7 +92,7 @@ def verify(
 PAIR = ("torch-jax", "gradients")
 
 
-def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
+def _print(verdict: Verdict, width: int, frameworks: list[str], has_reference: bool) -> None:
     outputs = [verdict.worst("outputs", framework, "numpy") for framework in frameworks]
     outputs.append(verdict.worst("outputs", "torch", "jax"))
     gradients = verdict.worst("gradients", "torch", "jax") or verdict.worst("gradients")
@@ -104,8 +104,8 @@ def _print(verdict: Verdict, width: int, frameworks: list[str]) -> None:
     if not verdict.comparisons:
         result = "FAILED" if failures else "FAILED: nothing to compare"
     notes = [f"{name} not supported: {reason}" for name, reason in verdict.unsupported.items()]
-    if verdict.comparisons and not any(c.against == "numpy" for c in verdict.comparisons):
-        notes.append("without reference(), only the two frameworks were compared")
+    if not has_reference:
+        notes.append("it has no reference(): only the two frameworks were compared")
     typer.echo(_line(width, verdict.variant, shown, "; ".join([result, *notes])))
     for failure in failures:
         typer.echo(f"  {failure}")

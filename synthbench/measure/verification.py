@@ -25,6 +25,7 @@ from synthbench.measure.parity import (
 )
 from synthbench.measure.parity_inputs import case_batch, cases, random_parameters, small_model
 from synthbench.mixers.base import Array
+from synthbench.mixers.plugin_errors import place_of
 from synthbench.models.model import Model
 
 
@@ -48,8 +49,13 @@ class Comparison:
 
     def __str__(self) -> str:
         differ = f"{self.what} differ from {self.against} by {self.error:.1e}"
-        place = f"{self.framework}, {self.case}, form {self.form}"
+        place = _place(self.framework, self.case, self.form)
         return f"{place}: {differ} (at most {self.tolerance:.0e}){self.where and '; ' + self.where}"
+
+
+def _place(framework: str, case: str, form: str) -> str:
+    """Framework, masks and length, and the form where a mixer has two."""
+    return f"{framework}, {case}" + (f", {form} form" if form else "")
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
     start = random_parameters(model, seed)
     # As cells are by default; torch.compile would compile anew for each case.
     compile = "eager" if framework == "torch" else "compiled"
-    found = Examined(form=backend.form_of(model.mixer, "auto") or "own")
+    found = Examined(form=backend.form_of(model.mixer, "auto") or "")
     listed = list(cases(model))
     failed: set[str] = set()  # forms; one error says enough
 
@@ -96,8 +102,9 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
         except Exception as error:  # of a mixer from outside: it may raise anything
             failed.add(form)
             own = isinstance(error, SynthbenchError)
-            message = str(error) if own else f"{type(error).__name__}: {error}"
-            found.problems.append(f"{framework}, {run.name}, form {form}: {message}")
+            message = f"{type(error).__name__}: {error} ({place_of(error)})"
+            place = _place(framework, run.name, form)
+            found.problems.append(f"{place}: {error if own else message}")
 
     for case in listed:
         cased = replace(model, causal=case.causal)
@@ -110,6 +117,10 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
             attempt("reference", run, replace(setting, form="reference"), False)
     if found.unsupported.keys() == {case.name for case in listed}:
         raise UnsupportedError(found.unsupported[listed[0].name])
+    try:
+        model.flops(batch=1, seq_len=model.sizes.max_len)
+    except SynthbenchError as error:  # as a cell would end
+        found.problems.append(str(error))
     if not failed:
         causal = {case.causal for case in listed}
         setting = Setting(dtype=dtype, compile=compile)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import traceback
-from pathlib import Path
 
 from synthbench.errors import (
     DivergedError,
@@ -17,6 +15,7 @@ from synthbench.errors import (
 )
 from synthbench.measure.memory_prediction import TooLargeError
 from synthbench.measure.plausibility import ImplausibleError
+from synthbench.mixers.plugin_errors import place_of
 from synthbench.record import Outcome
 
 # What the allocators of torch, XLA, CUDA, NumPy and C++ say, in lower case.
@@ -49,11 +48,8 @@ def classify_exception(error: BaseException) -> tuple[Outcome, str]:
     text = f"{type(error).__name__}: {error}".strip(": ")
     if is_out_of_memory(error):
         return "oom", shortened(text)
-    where = ""
-    if frames := traceback.extract_tb(error.__traceback__):
-        last = frames[-1]
-        where = f" (in {last.name}, {Path(last.filename).name}:{last.lineno})"
-    return "crashed", shortened(text) + where
+    where = place_of(error)
+    return "crashed", shortened(text) + (f" ({where})" if where else "")
 
 
 def is_out_of_memory(error: BaseException) -> bool:
