@@ -364,9 +364,12 @@ def test_tables_are_made_printed_and_checked(
     assert (code, out) == (0, "results/smoke/1/tables\nresults/smoke/2/tables\n")
     code, out, _ = synthbench(capsys, "tables", "--check")
     assert (code, out) == (0, "the tables of 2 runs match the records\n")
-    assert "results/smoke/2/tables" in synthbench(capsys, "tables", "smoke")[1]  # the newest
+    _, out, err = synthbench(capsys, "tables", "smoke")
+    assert "results/smoke/2/tables" in out
+    assert err == "'smoke' has 2 runs; this is the newest, results/smoke/2\n"
     for spelling in ("smoke/1", "results/smoke/1", str(tmp_path / "results/smoke/1")):
-        assert synthbench(capsys, "tables", spelling, "--check")[0] == 0
+        code, _, err = synthbench(capsys, "tables", spelling, "--check")
+        assert (code, err) == (0, "")
     beginnings = {
         "terminal": "smoke on cpu: 1 variant",
         "markdown": "## A train step",

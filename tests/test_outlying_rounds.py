@@ -183,8 +183,8 @@ def test_a_reader_is_told_how_many_processes_were_set_aside() -> None:
     assert table.columns[-1].label == "set aside"
     assert sum(int(str(row[-1]).split(" of ")[0]) for row in table.rows) == count
     assert f"Without {count} of {processes} processes" in ratios(grid, with_some.context).note
-    assert f"set aside {count}" in trust(with_some)
+    assert f"outliers {count}" in trust(with_some)
     table = noise(without.cost_grid, without.context)
     assert table is not None
     assert "set aside" not in [*[column.label for column in table.columns], table.note]
-    assert not any("set aside" in part for part in trust(without))
+    assert not any("outliers" in part for part in trust(without))

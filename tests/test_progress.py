@@ -7,12 +7,19 @@ import io
 
 import pytest
 
-from synthbench.record import Measurements, Outcome, Record, Timing
+from synthbench.record import Evaluation, Measurements, Outcome, Record, Timing, Training
 from synthbench.run.cell_words import describe, varying
-from synthbench.run.progress import PlainProgress, RichProgress, duration, make_observer
+from synthbench.run.progress import (
+    PlainProgress,
+    RichProgress,
+    duration,
+    make_observer,
+    result,
+)
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
+from tests.learning_records import learning_cell
 
 PLAN = make_plan(
     parse_suite(
@@ -70,6 +77,18 @@ def test_plain_lines_say_result_and_time_left() -> None:
         "[3/3] torch V train L=8: oom: too large",
         "a word",
     ]
+
+
+def test_a_training_is_told_in_the_unit_of_the_tables() -> None:
+    cell = learning_cell("V", task="walks")
+    evaluation = Evaluation(
+        step=1, tokens=1, seconds=1, flops=1, train_loss=1, loss=1, metrics={"accuracy": 0.954}
+    )
+    training = Training(metric="accuracy", data={}, steps=1, evaluations=[evaluation])
+    made = record("ok").model_copy(
+        update={"cell": cell, "measurements": Measurements(training=training)}
+    )
+    assert result(made) == "accuracy % 95.4"
 
 
 def test_what_varies_is_in_the_name_of_a_cell() -> None:

@@ -361,7 +361,7 @@ def test_the_screen_of_both_fits_and_has_both() -> None:
     text = "\n".join(lines)
     assert "mqar torch L=64" in text
     assert "torch train" in text
-    assert "surely faster" in text
+    assert "fastest +" in text
     for height in (30, 20, 12):
         fewer = screen(both(), height)
         assert len(fewer) <= max(height, 15)

@@ -502,7 +502,7 @@ def test_plain_progress_prints_a_line_a_record(
     run_plan(plan("V", "raiser"), tmp_path / "run", plugins=[PLUGIN], observer=PlainProgress())
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == "suite mine on cpu: 2 records"
-    assert lines[1] == "looking for kernels of torch to choose from"
+    assert lines[1] == "listing the kernels of torch for these cells"
     assert [line[:5] for line in lines[-2:]] == ["[1/2]", "[2/2]"]
     assert any("torch V forward L=8" in line and "ms/step" in line for line in lines)
     assert any("raiser" in line and "crashed" in line for line in lines)

@@ -91,7 +91,7 @@ def test_memory_exponents_and_crossings_are_the_known_ones(known: Screen) -> Non
     ((variant, overtaking),) = block.crossings  # that of D is never, that of FR is within the noise
     assert variant == "R"
     assert overtaking.crossing.length == pytest.approx(300, rel=0.01)
-    assert re.search(r"R from (299|30\d) \(\d{3} to \d{3}\)", line_of(text, "crosses V"))
+    assert re.search(r"R from (299|30\d) \(\d{3} to \d{3}\)", line_of(text, "faster than V"))
 
 
 VERDICTS: list[Verdict] = ["faster", "slower", "same", "undecided", "one round"]
@@ -335,7 +335,7 @@ def test_a_run_of_the_baseline_alone_shows_its_time_and_memory() -> None:
     text = text_of_run([record(cell("V", "jax", "train", 64), 0.01)])
     assert "1 variant, jax, train, length 64, 1 round" in text
     assert "No variant can be compared with the baseline V" in text
-    assert "surely faster" not in text
+    assert "fastest +" not in text
     assert line_of(text, "64 ").split() == ["64", "10.0", "V", "2.50"]
 
 
@@ -343,7 +343,7 @@ def test_a_run_without_its_baseline_is_ordered_by_time() -> None:
     found = [("R", 0.02), ("FR", 0.01)]
     text = text_of_run([record(cell(name, "torch", "train", 64), s) for name, s in found])
     assert "no cells of its baseline V: no ratios, no verdicts" in text
-    assert "surely" not in text
+    assert "fastest +" not in text
     assert re.search(r"64 +FR 10\.0 ms +R 20\.0 ms", text)
 
 
@@ -351,7 +351,7 @@ def test_one_round_has_ratios_and_no_answer() -> None:
     found = [("V", 0.02), ("R", 0.01)]
     text = text_of_run([record(cell(name, "torch", "train", 64), s) for name, s in found])
     assert "~ one round, too few for a verdict, * disturbed" in text
-    assert "surely" not in text
+    assert "fastest +" not in text
     assert "R 2.00~" in line_of(text, "64 ")
     assert "noise not measured" in text
 
@@ -365,7 +365,7 @@ def test_a_run_without_numbers_gives_the_reasons() -> None:
     assert line_of(text, "oom: ") == "oom: V torch train L=64 and 3 other cells: needs 9 GB"
     assert "quarantined 0; oom 4" in text
     assert re.search(r"128 +oom +R oom +none", text)
-    assert "surely faster" not in text
+    assert "fastest +" not in text
 
 
 def test_a_baseline_that_fails_at_one_length_leaves_times_there() -> None:
@@ -383,6 +383,12 @@ def test_trust_counts_what_failed_and_what_was_disturbed() -> None:
                  "quarantined 1", "crashed 1", "oom 1", "oom_predicted 1"):  # fmt: skip
         assert part in text, trust
     assert "1.00*" in text or "10.0*" in text  # V in jax, train, at length 64, was disturbed
+
+
+def test_what_to_see_next_are_variants_with_numbers() -> None:
+    found = [record(cell(name, "torch", "train", 64), 0.02) for name in ("V", "FR")]
+    found += [record(cell("R", "torch", "train", 64), outcome="quarantined", reason="wrong")]
+    assert '--variants "V,FR"' in text_of_run(found)
 
 
 def test_settings_stand_apart() -> None:

@@ -326,7 +326,7 @@ def _conclude(summary: Summary) -> int:
     failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
     if failed:
         found = " and ".join(f"{count} {name}" for name, count in failed.items())
-        complain(f"{found}: see the reasons above, and all of them in the table `outcomes`")
+        complain(f"{found}: every reason is in the table `outcomes`")
     if summary.missing:
         complain(f"not run: {', '.join(summary.missing)} (the reason stands above)")
         return 2

@@ -12,14 +12,20 @@ from synthbench.store import INFO, list_runs, read_info
 
 
 def find_run(text: str, results: Path) -> Path:
-    """The folder of a run; UnknownNameError with similar names if there is no such run."""
+    """The folder of a run; UnknownNameError with similar names if there is no such run.
+
+    Of a suite's several runs it says which it takes.
+    """
     for folder in (Path(text), results / text):
         if (folder / INFO).exists():
             return folder
     runs = list_runs(results)
     below = [run for run in runs if run.parent in (Path(text), results / text)]
     if below:
-        return _newest(below)
+        newest = _newest(below)
+        if len(below) > 1:
+            complain(f"{quote(text)} has {len(below)} runs; this is the newest, {newest}")
+        return newest
     if text and (Path(text).exists() or (results / text).exists()):
         raise ResultsError(
             f"{quote(text)} is not a run: a run is a folder with a {INFO}; `synthbench list runs` "

@@ -172,7 +172,7 @@ class Race:
         found = {cell.id: NOTHING for cell in cells}
         for framework in dict.fromkeys(cell.framework for cell in cells):
             own = [cell for cell in cells if cell.framework == framework]
-            self.observer.stage(f"looking for kernels of {framework} to choose from")
+            self.observer.stage(f"listing the kernels of {framework} for these cells")
             known = self._offers_of(own, quietly=True)
             if known is None:  # of a plug-in that hangs or ends the process; the others have theirs
                 for group in by_length(own):

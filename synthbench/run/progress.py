@@ -13,6 +13,7 @@ from synthbench.record import Parity, Record
 from synthbench.run.cell_words import describe, varying
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
+from synthbench.tasks.catalog import find as find_task
 
 SECONDS_BETWEEN_LINES = 30.0  # of a cell that takes long, where there is no terminal
 
@@ -175,7 +176,9 @@ def result(record: Record) -> str:
     timing, training = record.measurements.timing, record.measurements.training
     if record.outcome == "ok" and training is not None:
         last = training.evaluations[-1]
-        return f"{training.metric} {significant(last.metrics[training.metric])}"
+        declared = find_task(record.cell.task).metrics[training.metric]
+        shown = significant(last.metrics[training.metric] * declared.scale)
+        return f"{declared.label} {shown}"
     if record.outcome != "ok" or timing is None:
         return f"{record.outcome}: {record.reason}" if record.reason else record.outcome
     milliseconds = significant(statistics.median(timing.samples) * 1e3)

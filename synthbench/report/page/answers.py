@@ -28,7 +28,7 @@ def answers(data: RunData) -> tuple[Screen, Table | None]:
     columns = key_columns(grid, "framework", "mode")
     columns += [Column("length", "exact_count", is_key=True)]
     columns += [Column(f"{data.context.baseline} ms", "median_seconds")]
-    columns += [Column("surely faster (95%)"), Column("others, by measured speed")]
+    columns += [Column("fastest + (95%)"), Column("others, by measured speed")]
     columns += [Column("least MB")]
     rows: list[Row] = []
     for block in blocks:

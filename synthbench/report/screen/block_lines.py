@@ -69,7 +69,7 @@ def block_lines(block: Block, baseline: str, detail: Detail, width: int) -> list
         columns += [_Column(f"{baseline} ms", times, ">")]
         heading = "variants, by measured speed"
     if block.is_judged:
-        columns += [_Column("surely faster (95%)", [answer_text(row) for row in rows], "<")]
+        columns += [_Column("fastest + (95%)", [answer_text(row) for row in rows], "<")]
         heading = "others, by measured speed"
     others = [
         [entry_text(entry) for entry in row.entries if entry is not row.answer] for row in rows
@@ -142,7 +142,7 @@ def _extras(block: Block, baseline: str, detail: Detail, width: int) -> list[str
         growth.append(("time ~ L^x", pieces))
     if detail.extras > 1 and block.crossings:
         pieces = [crossing_text(*one) for one in block.crossings]
-        growth.append((f"crosses {baseline}", pieces))
+        growth.append((f"faster than {baseline}", pieces))
     if detail.joined and len(growth) == 2:
         (label, exponents), (across, crossings) = growth
         column = max(len(one) for one, _ in (*front, growth[0]))

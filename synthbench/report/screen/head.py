@@ -68,7 +68,7 @@ def trust(prepared: Prepared) -> list[str]:
         found += [f"noise {', '.join(medians) or 'not measured'}"]
     found += [f"disturbed {len(grid.disturbed_cells)} of {len(grid.keys)}"]
     if aside := sum(count for count, _ in grid.set_aside.values()):
-        found += [f"set aside {aside}"]  # of how many processes: in the table `noise`
+        found += [f"outliers {aside}"]  # of how many processes: in the table `noise`
     outcomes = Counter(reason for key in grid.keys if (reason := grid.missing(key)))
     found += [f"quarantined {outcomes.pop('quarantined', 0)}"]
     found += [f"{outcome} {count}" for outcome, count in sorted(outcomes.items())]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from synthbench.analysis.comparison import Judgement
+from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.prepared import Prepared
 from synthbench.report.data.selection import Selection
@@ -209,6 +210,10 @@ def _legend(prepared: Prepared, blocks: Sequence[Block]) -> list[str]:
     return [*found, f"{MARK} disturbed"]
 
 
+def _has_numbers(grid: Grid, variant: str) -> bool:
+    return any(key.variant == variant and grid.missing(key) is None for key in grid.keys)
+
+
 def _more(prepared: Prepared) -> list[str]:
     """How to see more, with names that the run has."""
     grid = prepared.cost_grid
@@ -216,7 +221,8 @@ def _more(prepared: Prepared) -> list[str]:
     if prepared.context.qualities:
         found = ["--table quality (intervals)", *found]
     if grid.records:
-        variants = ",".join(grid.variants(grid.settings()[0])[:2])
+        measured = [v for v in grid.variants(grid.settings()[0]) if _has_numbers(grid, v)]
+        variants = ",".join((measured or [prepared.context.baseline])[:2])
         found = [
             f"--seq-len {grid.lengths()[-1]}",
             f"--framework {grid.frameworks()[-1]}",

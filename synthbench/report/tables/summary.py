@@ -53,6 +53,12 @@ def summary(grid: Grid, context: Context, *, mode: str) -> Table:
         f"speed vs {baseline}: steps per second over those of {baseline}; above 1 is faster if "
         "the verdict says so. Intervals are in `ratios`. "
     )
+    if grid.has("paired_ratio"):
+        ratio += (
+            f"It compares steps that were timed in turn with those of {baseline} in one process, "
+            "so it may differ from the quotient of the steps/s beside it, which are medians of "
+            "different processes; the more, the noisier the machine. "
+        )
     note = f"{ratio if has_baseline else ''}FLOPs: one forward pass, by formula. {MB}"
     title = f"{MODES[mode]}: every variant at {at_longest(grid)}"
     if not rows:
