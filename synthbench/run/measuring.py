@@ -13,7 +13,7 @@ from synthbench.measure.disturbed import disturbed
 from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Record
 from synthbench.run.cell_runner import SETTLED
-from synthbench.run.executors.base import Executor, Work
+from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.progress import Observer
 from synthbench.run.resume import add_machine
 from synthbench.run_info import Machine
@@ -65,7 +65,11 @@ class RunFolder:
 def measure_pending(executor: Executor, work: Work, progress: Progress) -> None:
     """Store what the executor measures of the work as it is now."""
     work.earlier = progress.records
-    work.settled = [record for record in work.earlier if record.outcome in SETTLED]
+    work.settled = [
+        record
+        for record in work.earlier
+        if record.outcome in SETTLED and (record.id, record.round) in work.done
+    ]
     progress.begin_timing()
     for found in executor.measure(work):
         if isinstance(found, Machine):
@@ -97,10 +101,7 @@ def measure_disturbed_again(
             return
         progress.repeated.update(places)
         work.done -= places
-        work.rounds = {
-            number: frozenset(cell for cell, own in places if own == number)
-            for number in sorted({number for _, number in places})
-        }
+        work.rounds = cells_by_round(places)
         if not progress.expect(work):
             return
         quiet = "" if wait_for_quiet() else "; the machine is still busy"
@@ -117,7 +118,8 @@ class Progress:
         self.work, self.summary, self.observer = work, summary, work.observer
         self.sink = sink
         self._records = {(record.id, record.round): record for record in records}  # that count
-        self.done, self.total = len(records), len(records) + skips
+        self.done = sum(place in work.done for place in self._records)
+        self.total = self.done + skips
         self.spent: list[float] = []  # seconds per measured record
         self.repeated = Counter[tuple[str, int]]()  # how often disturbed cells were measured again
         self.started = self.begun = time.monotonic()

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from synthbench.measure.disturbed import disturbed
+from synthbench.measure.disturbed import Place, disturbed
 from synthbench.record import Record, latest, now
 from synthbench.run.cell_runner import record_of
-from synthbench.run.executors.base import Executor, Work
+from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.further_rounds import Undecided, undecided
 from synthbench.run.job import Reply
@@ -106,15 +106,12 @@ def _measure(
     records = latest(records)
     for record in records:
         work.attempts[record.id, record.round] = record.attempt + 1
-    again = {*retry, *["oom_predicted"] * measure.force}  # force: what was only predicted
-    places = disturbed(records) if DISTURBED in again else set()
-    records = [
-        one for one in records if one.outcome not in again and (one.id, one.round) not in places
-    ]
-    work.done = {(record.id, record.round) for record in records}
+    again = _to_retry(work, records, {*retry, *["oom_predicted"] * measure.force})
+    skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.attempts]
+    work.done = {(record.id, record.round) for record in records} - again
+    work.rounds = _planned_rounds(work, again)
     work.machines = read_info(summary.run_dir).machines
     summary.outcomes.update(record.outcome for record in records)
-    skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.done]
     sink = RunFolder(summary.run_dir, work.observer)
     progress = Progress(work, summary, sink, records, len(skips))
     for skip in skips:
@@ -127,6 +124,25 @@ def _measure(
     _measure_more(executor, work, progress)
     if note := note_on_machines(work.shards, progress.records):
         work.observer.note(note)
+
+
+def _to_retry(work: Work, records: Sequence[Record], retry: Collection[str]) -> set[Place]:
+    """What is to be measured again, of the cells that a machine can measure.
+
+    Not what the plan skips: it would be skipped again.
+    """
+    ids = {cell.id for shard in work.shards for cell in shard.cells}
+    places = disturbed(records) if DISTURBED in retry else set()
+    places |= {(record.id, record.round) for record in records if record.outcome in retry}
+    return {place for place in places if place[0] in ids}
+
+
+def _planned_rounds(work: Work, again: Collection[Place]) -> dict[int, frozenset[str]]:
+    """The rounds of the whole plan, and of those after them what is measured again."""
+    every = frozenset(cell.id for shard in work.shards for cell in shard.cells)
+    least = work.plan.settings.measure.least_rounds
+    planned = dict.fromkeys(range(least), every)
+    return planned | cells_by_round([place for place in again if place[1] >= least])
 
 
 def _rounds_left(progress: Progress) -> range:

@@ -115,6 +115,7 @@ def measure_shard(
     work = work_left(run_dir, order, records, own, observer)
     work.machines = sink.machines()
     kept = [r for r in records if r.machine in (own, "") and (r.id, r.round) not in work.attempts]
+    work.done |= {(record.id, record.round) for record in kept}
     for record in records:
         work.attempts.setdefault((record.id, record.round), record.attempt + 1)
     executor = LocalExecutor()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -47,6 +47,14 @@ class Work:
 
     def _cells_of(self, number: int) -> list[Cell]:
         return [cell for shard in self.shards if shard.has_round(number) for cell in shard.cells]
+
+
+def cells_by_round(places: Collection[tuple[str, int]]) -> dict[int, frozenset[str]]:
+    """The rounds of pairs of a cell's id and a round, in order -> the ids of their cells."""
+    return {
+        number: frozenset(cell for cell, own in places if own == number)
+        for number in sorted({number for _, number in places})
+    }
 
 
 def require_kind(executor: str, device: str) -> None:
