@@ -140,8 +140,9 @@ def test_cells_with_warnings_are_measured_again(
 def test_of_disturbed_cells_those_that_verdicts_wait_for_are_measured_again_first(
     variant: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """R is clear in spite of it, FR is not. One retry is the limit for the whole run."""
+    """R is clear in spite of it, FR never is. One retry is the limit for the whole run."""
     monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setitem(TIMES, "FR", (1.0, 0.5))
     executor = MadeUp(lambda cell, number, attempt: (cell.variant, number) == (variant, 0))
     run(tmp_path, executor, retries=1)
     calls = executor.asked
@@ -170,6 +171,59 @@ def test_what_a_repeated_cell_leaves_undecided_gets_more_rounds(
     run(tmp_path, executor, retries=2)
     assert executor.asked[1] == Counter({"D": 2})
     assert executor.asked[2:] and all({"V", "D"} == set(later) for later in executor.asked[2:])
+
+
+def rounds_of(records: list[Record], variant: str) -> set[tuple[int, ...]]:
+    """Which rounds the cells of a variant have."""
+    found: dict[str, list[int]] = {}
+    for one in records:
+        if one.cell.variant == variant and not one.attempt:
+            found.setdefault(one.id, []).append(one.round)
+    return {tuple(sorted(numbers)) for numbers in found.values()}
+
+
+def test_cells_with_fewer_rounds_than_others_get_theirs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """FR has had all its rounds when D becomes undecided: its repeat at one length is fast."""
+    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    times = dict(TIMES, FR=(1.0, 0.5))
+    monkeypatch.setattr("tests.test_further_rounds.TIMES", times)
+
+    def warn(cell: Cell, number: int, attempt: int) -> bool:
+        if (cell.variant, number) != ("D", 0):
+            return False
+        times["D"] = (1.3, 0.001) if attempt == 0 else (1.0, 0.5)
+        return attempt == 0
+
+    executor = MadeUp(warn)
+    records = run(tmp_path, executor, retries=1)
+    assert rounds_of(records, "FR") == {(0, 1, 2, 3, 4)}
+    assert rounds_of(records, "D") == {(0, 1), (0, 1, 2, 3, 4)}
+    asked = [{"V", "D", "R", "FR"}, *[{"V", "FR"}] * 3, {"D"}, *[{"D"}] * 3]  # V has its rounds
+    assert [set(each) for each in executor.asked] == asked
+
+
+@pytest.mark.parametrize("last", [2, 4])
+def test_a_further_round_that_was_interrupted_is_completed(
+    last: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TIMES, "FR", (1.0, 0.5))
+
+    class Stops(MadeUp):
+        def measure(self, work: Work) -> Iterator[Machine | Record]:
+            for each in super().measure(work):
+                yield each
+                if isinstance(each, Record) and each.round == last:
+                    raise KeyboardInterrupt
+
+    suite = parse_suite(
+        SUITE.format(rounds=UNTIL, retries=0, minutes="null"), name="made_up", source="made_up"
+    )
+    assert run_plan(make_plan(suite, "cpu"), tmp_path / "run", executor=Stops()).interrupted
+    run_plan(make_plan(suite, "cpu"), tmp_path / "run", executor=MadeUp(), resume=True)
+    records = list(read_run(tmp_path / "run").records)
+    assert rounds_of(records, "FR") == rounds_of(records, "V") == {(0, 1, 2, 3, 4)}
 
 
 @pytest.mark.parametrize(

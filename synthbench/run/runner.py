@@ -145,12 +145,6 @@ def _planned_rounds(work: Work, again: Collection[Place]) -> dict[int, frozenset
     return planned | cells_by_round([place for place in again if place[1] >= least])
 
 
-def _rounds_left(progress: Progress) -> range:
-    """The numbers of the rounds that the suite allows after those that were begun."""
-    begun = 1 + max((record.round for record in progress.records), default=0)
-    return range(begun, progress.work.plan.settings.measure.most_rounds)
-
-
 def _undecided(progress: Progress) -> Undecided:
     """What the records so far do not decide, where the suite allows more rounds for it."""
     measure = progress.work.plan.settings.measure
@@ -164,9 +158,10 @@ def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
     Disturbed cells that verdicts wait for come before these rounds, which they may save; the others
     come after them. Where a cell that is repeated costs a verdict, there are further rounds.
     """
+    measure = work.plan.settings.measure
     repeats = not executor.stores_records  # else its jobs do, each on its own machine
     while True:
-        if repeats and _rounds_left(progress):
+        if repeats and measure.most_rounds > measure.least_rounds:
             measure_disturbed_again(executor, work, progress, lambda: _undecided(progress).cells)
         _add_rounds(executor, work, progress)
         measured = progress.done
@@ -177,17 +172,21 @@ def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
 
 
 def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
-    """Measure what is undecided in further rounds, within the suite's limits."""
+    """Measure what is undecided in further rounds, within the suite's limits.
+
+    Each round is asked for what lacks it: some cells may have had it already.
+    """
     measure = work.plan.settings.measure
-    for number in _rounds_left(progress):
+    left = _undecided(progress)
+    for number in range(measure.least_rounds, measure.most_rounds):
         if measure.minutes is not None and progress.minutes >= measure.minutes:
             return
-        left = _undecided(progress)
         work.rounds = {number: left.cells}
-        if not progress.expect(work):
-            return
+        pending = progress.expect(work)
+        if not pending:
+            continue
         work.observer.note(
-            f"round {number + 1}: {len(left.cells)} cells, for {left.comparisons} undecided "
-            "comparisons"
+            f"round {number + 1}: {pending} cells, for {left.comparisons} undecided comparisons"
         )
         measure_pending(executor, work, progress)
+        left = _undecided(progress)
