@@ -25,6 +25,11 @@ Outcome = Literal[
     "diverged",
 ]  # fmt: skip
 
+# Those of an attempt that ended without a result.
+FAILURES: tuple[Outcome, ...] = (
+    "oom", "oom_predicted", "timeout", "crashed", "unsupported", "unchecked",
+)  # fmt: skip
+
 Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Finite = Annotated[float, Field(allow_inf_nan=False)]
@@ -303,15 +308,36 @@ class Latest(tuple[Record, ...]):
 
 
 def latest(records: Iterable[Record]) -> Latest:
-    """The records that count: of each cell and round the last attempt, in order of appearance."""
+    """The records that count: of each cell and round the last attempt, in order of appearance.
+
+    Where that failed, an earlier one of the same machine that is ok counts on: a failure does not
+    make its numbers wrong.
+    """
     if isinstance(records, Latest):
         return records
     found: dict[tuple[str, int], Record] = {}
     for record in records:
-        known = found.get((record.id, record.round))
-        if known is None or record.attempt >= known.attempt:
-            found[record.id, record.round] = record
+        place = (record.id, record.round)
+        found[place] = that_counts(found.get(place), record)
     return Latest(found.values())
+
+
+def that_counts(known: Record | None, record: Record) -> Record:
+    """That of two attempts which counts, as `latest` says."""
+    if known is None:
+        return record
+    earlier, later = (known, record) if record.attempt >= known.attempt else (record, known)
+    has_failed = later.outcome in FAILURES and later.machine == earlier.machine
+    return earlier if has_failed and earlier.outcome == "ok" else later
+
+
+def next_attempts(records: Iterable[Record]) -> dict[tuple[str, int], int]:
+    """Cell id and round -> the number of the next attempt."""
+    found: dict[tuple[str, int], int] = {}
+    for record in records:
+        place = (record.id, record.round)
+        found[place] = max(found.get(place, 0), record.attempt + 1)
+    return found
 
 
 def flattened(content: dict[str, Any], above: str = "") -> dict[str, Any]:

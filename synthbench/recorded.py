@@ -29,7 +29,7 @@ class Recorded(NamedTuple):
 
 
 def read_recorded(run_dir: Path) -> list[Recorded]:
-    """These fields of the records that count, as `latest(read_run(...).records)` has them.
+    """These fields of all records, in the order that `read_run` has them.
 
     From columns where all records are packed and none is damaged. Raises ResultsError as `read_run`
     does.
@@ -48,12 +48,7 @@ def read_recorded(run_dir: Path) -> list[Recorded]:
             (record.id, record.round, record.attempt): Recorded.of(record)
             for record in read_run(run_dir).records
         }
-    latest: dict[tuple[str, int], Recorded] = {}
-    for one in found.values():
-        known = latest.get((one.id, one.round))
-        if known is None or one.attempt >= known.attempt:
-            latest[one.id, one.round] = one
-    return list(latest.values())
+    return list(found.values())
 
 
 def _from_columns(run_dir: Path, packed: PackedFile) -> dict[tuple[str, int, int], Recorded] | None:

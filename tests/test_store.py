@@ -11,7 +11,7 @@ import pytest
 
 from synthbench import store
 from synthbench.errors import ResultsError
-from synthbench.record import SCHEMA_VERSION, Record, latest
+from synthbench.record import SCHEMA_VERSION, Record, latest, next_attempts
 from synthbench.run_files import locked
 from synthbench.run_info import RunInfo
 from synthbench.store import (
@@ -150,11 +150,31 @@ def test_the_same_measurement_twice_names_both_lines(run_dir: Path) -> None:
 
 
 def test_a_further_attempt_is_not_the_same_measurement(run_dir: Path) -> None:
-    again = record(1).model_copy(update={"attempt": 1, "outcome": "oom"})
+    again = record(1).model_copy(update={"attempt": 1, "wall_seconds": 9.0})
     append_record(run_dir, again)
     records = read_run(run_dir).records
     assert len(records) == 4
-    assert [r.outcome for r in latest(records)] == ["ok", "oom", "ok"]
+    assert [r.attempt for r in latest(records)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("first", "machine", "then", "counts"),
+    [
+        ("ok", "a", "timeout", 0),
+        ("ok", "a", "ok", 1),
+        ("ok", "a", "quarantined", 1),  # a result, which says that something is wrong
+        ("ok", "b", "timeout", 1),  # the other cells of the shard are on b as well
+        ("crashed", "a", "timeout", 1),
+    ],
+)
+def test_a_failure_does_not_replace_numbers_of_its_machine(
+    first: str, machine: str, then: str, counts: int
+) -> None:
+    one = record(1).model_copy(update={"outcome": first, "machine": "a"})
+    other = one.model_copy(update={"outcome": then, "machine": machine, "attempt": 1})
+    for both in ([one, other], [other, one]):  # jobs write to several files
+        assert [r.attempt for r in latest(both)] == [counts]
+        assert next_attempts(both) == {(one.id, 0): 2}
 
 
 def test_an_id_that_is_not_that_of_its_cell_is_damage(run_dir: Path) -> None:

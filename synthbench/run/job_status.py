@@ -23,13 +23,15 @@ def status_of(run_dir: Path) -> list[ShardStatus]:
     """Every shard for which there is an order; raises ResultsError where one cannot be read."""
     records = read_recorded(run_dir)
     mean = _mean_seconds(records)
-    by_place = {(record.id, record.round): record for record in records}
+    by_place: dict[tuple[str, int], list[Recorded]] = {}
+    for record in records:
+        by_place.setdefault((record.id, record.round), []).append(record)
     found = []
     for name in ordered_shards(run_dir):
         places = read_order(run_dir, name).places
-        measured = {place: by_place[place] for place in places if place in by_place}
-        done = sum(record.attempt >= places[place] for place, record in measured.items())
-        own = _mean_seconds(list(measured.values())) or mean
+        measured = [record for place in places for record in by_place.get(place, ())]
+        done = len({(r.id, r.round) for r in measured if r.attempt >= places[r.id, r.round]})
+        own = _mean_seconds(measured) or mean
         left = None if own is None or done == len(places) else own * (len(places) - done)
         found.append(ShardStatus(name, done, len(places), left))
     return found

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from synthbench.measure.disturbed import disturbed
 from synthbench.measure.quiet import wait_for_quiet
-from synthbench.record import Record
+from synthbench.record import Record, that_counts
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.progress import Observer
@@ -89,11 +89,17 @@ def measure_disturbed_again(
 ) -> None:
     """Measure disturbed cells again when the machine is quiet, each as often as suites allow.
 
+    Not those that in another round failed as they would again: their job would not be run.
     `only`: the ids of the cells to be repeated, asked for before each time; None: all.
     """
     retries = work.plan.settings.measure.retries
     while True:
-        places = {p for p in disturbed(progress.records) if progress.repeated[p] < retries}
+        settled = {record.id for record in progress.records if record.outcome in SETTLED}
+        places = {
+            place
+            for place in disturbed(progress.records)
+            if progress.repeated[place] < retries and place[0] not in settled
+        }
         if places and only is not None:
             ids = only()
             places = {place for place in places if place[0] in ids}
@@ -156,7 +162,7 @@ class Progress:
             self.total += 1
         if not stored:
             self.sink.store(record)
-        self._records[place] = record
+        self._records[place] = that_counts(self._records.get(place), record)
         self.work.done.add(place)
         self.work.attempts[place] = record.attempt + 1
         self.summary.recorded += 1

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from synthbench.measure.disturbed import Place, disturbed
-from synthbench.record import Record, latest, now
+from synthbench.record import Record, latest, next_attempts, now
 from synthbench.run.cell_runner import record_of
 from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.executors.local import LocalExecutor
@@ -103,9 +103,8 @@ def _measure(
 ) -> None:
     """Store what the executor measures, in addition to the `records` of the run."""
     plan, measure = work.plan, work.plan.settings.measure
+    work.attempts = next_attempts(records)
     records = latest(records)
-    for record in records:
-        work.attempts[record.id, record.round] = record.attempt + 1
     again = _to_retry(work, records, {*retry, *["oom_predicted"] * measure.force})
     skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.attempts]
     work.done = {(record.id, record.round) for record in records} - again

@@ -19,7 +19,7 @@ from typing import Any
 
 from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.environment import machine_id, read_environment
-from synthbench.record import Record, latest
+from synthbench.record import Record, latest, next_attempts
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.measuring import (
@@ -114,10 +114,13 @@ def measure_shard(
         raise
     work = work_left(run_dir, order, records, own, observer)
     work.machines = sink.machines()
-    kept = [r for r in records if r.machine in (own, "") and (r.id, r.round) not in work.attempts]
+    kept = [
+        record
+        for record in latest(records)
+        if record.machine in (own, "") and (record.id, record.round) not in work.attempts
+    ]
     work.done |= {(record.id, record.round) for record in kept}
-    for record in records:
-        work.attempts.setdefault((record.id, record.round), record.attempt + 1)
+    work.attempts = next_attempts(records) | work.attempts
     executor = LocalExecutor()
     try:
         executor.start(work)
@@ -136,10 +139,10 @@ def measure_shard(
 
 
 def records_of(run_dir: Path, order: Order) -> list[Record]:
-    """The last records of each cell and round of a shard, whoever measured them."""
+    """The records of a shard, all attempts, whoever measured them."""
     own = {cell.id for cell in order.plan.cells}
     found = read_run(run_dir, order.shard.name).records
-    return list(latest(r for r in found if r.id in own and order.shard.has_round(r.round)))
+    return [r for r in found if r.id in own and order.shard.has_round(r.round)]
 
 
 def work_left(
@@ -149,12 +152,12 @@ def work_left(
 
     That is what the order asks for and this machine has not recorded, and what other machines have.
     """
-    attempts = dict(order.places)
-    for record in records:
+    attempts, following = dict(order.places), next_attempts(records)
+    for record in latest(records):
         place = (record.id, record.round)
         if record.machine not in (machine, ""):
-            attempts[place] = record.attempt + 1
-        elif record.attempt >= attempts.get(place, record.attempt + 1):
+            attempts[place] = following[place]
+        elif following[place] > attempts.get(place, following[place]):
             del attempts[place]
     rounds: dict[int, set[str]] = {}
     for cell, number in sorted(attempts, key=lambda place: place[1]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from synthbench.record import Record
+from synthbench.record import Record, that_counts
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Work
 from synthbench.run.progress import Silent
@@ -24,8 +24,9 @@ class Todo:
     """Siblings and part of a shard -> the machine that has taken it last."""
 
     def add(self, record: Record) -> None:
-        """Take note of a record, in place of an older one."""
-        self.records.setdefault(record.id, {})[record.round] = record
+        """Take note of a record; of two attempts, that which counts."""
+        rounds = self.records.setdefault(record.id, {})
+        rounds[record.round] = that_counts(rounds.get(record.round), record)
 
     def add_machine(self, machine: Machine) -> None:
         """Take note of what is known of a machine: its next shards use the kernels chosen there."""
