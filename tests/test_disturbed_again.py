@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from synthbench.measure.environment import machine_id, read_environment
 from synthbench.record import Outcome, Record, latest
 from synthbench.run.executors.base import Work
 from synthbench.run.job_status import status_of
@@ -16,7 +17,7 @@ from synthbench.run.orders import make_orders
 from synthbench.run.progress import Silent
 from synthbench.run.runner import Summary, run_plan
 from synthbench.run.shard_files import ShardWriter
-from synthbench.run.shard_job import work_left
+from synthbench.run.shard_job import measure_shard, work_left
 from synthbench.run_info import Machine
 from synthbench.store import read_run
 from synthbench.suites.cell import Cell
@@ -85,6 +86,68 @@ def test_a_cell_that_failed_in_another_round_is_not_repeated(tmp_path: Path) -> 
     executor = Ends(1, lambda record: "crashed" if record.round == 1 else "ok")
     run(tmp_path / "other", executor)  # a crash may not happen again
     assert executor.asked[1:] == [Counter({"R": 1})]
+
+
+def test_retries_are_those_of_the_whole_run(tmp_path: Path) -> None:
+    run(tmp_path, Ends(9))
+    assert [one.attempt for one in of_r(tmp_path)] == [0, 1, 2]
+    for _ in range(2):
+        executor = Ends(9)
+        run(tmp_path, executor, resume=True)
+        assert executor.asked == [Counter()]
+    plan = planned(2)
+    run_plan(plan, tmp_path / "run", executor=Ends(9), resume=True, retry=["disturbed"])
+    assert [one.attempt for one in of_r(tmp_path)] == [0, 1, 2, 3]  # what was asked for
+
+
+def test_what_was_not_a_repeat_is_not_one_of_the_retries(tmp_path: Path) -> None:
+    """The first attempt had no numbers that could be disturbed."""
+    run(tmp_path, Ends(9, lambda record: "ok" if record.attempt or record.round else "crashed"))
+    assert [one.outcome for one in of_r(tmp_path)] == ["crashed"]
+    run_plan(planned(2), tmp_path / "run", executor=Ends(9), resume=True, retry=["crashed"])
+    assert [one.outcome for one in of_r(tmp_path)] == ["crashed", "ok", "ok", "ok"]
+
+
+def test_a_framework_that_is_lost_ends_the_repeats(tmp_path: Path) -> None:
+    class Lost(Ends):
+        def measure(self, work: Work) -> Iterator[Machine | Record]:
+            for each in super().measure(work):
+                if not (isinstance(each, Record) and each.attempt):
+                    yield each
+
+    executor = Lost(9)
+    run(tmp_path, executor)
+    assert executor.asked[1:] == [Counter({"R": 1})]
+
+
+def test_jobs_count_the_repeats_of_earlier_orders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment = read_environment(None)
+    here = Machine(id=machine_id(environment), environment=environment)
+
+    class Here(Ends):
+        def __init__(self) -> None:
+            super().__init__(9)
+            executors.append(self)
+
+        def measure(self, work: Work) -> Iterator[Machine | Record]:
+            for each in super().measure(work):
+                is_record = isinstance(each, Record)
+                yield each.model_copy(update={"machine": here.id}) if is_record else here
+
+    executors: list[Here] = []
+    monkeypatch.setattr("synthbench.run.shard_job.LocalExecutor", Here)
+    plan = planned(2)
+    short = replace(plan, cells=tuple(cell for cell in plan.cells if cell.seq_len == 8))
+    first = begun(tmp_path / "run", short)
+    assert measure_shard(tmp_path / "run", first.shard.name, Silent())
+    assert executors[0].asked[1:] == [Counter({"R": 1})] * 2
+    later = replace(first, places={(cell.id, 2): 0 for cell in short.cells[:1]}, id="later")
+    later.write(tmp_path / "run")
+    assert measure_shard(tmp_path / "run", first.shard.name, Silent())
+    assert [sum(asked.values()) for asked in executors[1].asked] == [1]
+    assert [one.attempt for one in of_r(tmp_path)] == [0, 1, 2]
 
 
 def test_a_job_has_done_what_failed_when_it_was_ordered(tmp_path: Path) -> None:

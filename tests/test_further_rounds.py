@@ -104,6 +104,27 @@ def test_no_round_is_added_after_the_minutes(tmp_path: Path) -> None:
     assert len(executor.asked) == 1
 
 
+def test_a_call_that_resumes_has_the_minutes_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TIMES, "FR", (1.0, 0.5))
+    clock = [0.0]
+    monkeypatch.setattr("synthbench.run.measuring.time.monotonic", lambda: clock[0])
+
+    class Slow(MadeUp):
+        def measure(self, work: Work) -> Iterator[Machine | Record]:
+            clock[0] += 10 * 60
+            return super().measure(work)
+
+    text = SUITE.format(rounds=UNTIL, retries=0, minutes=15)
+    plan = make_plan(parse_suite(text, name="made_up", source="made_up"), "cpu")
+    last = []
+    for resume in (False, True):
+        run_plan(plan, tmp_path / "run", executor=Slow(), resume=resume)
+        last.append(max(record.round for record in read_run(tmp_path / "run").records))
+    assert last == [2, 3]
+
+
 def test_a_number_of_rounds_is_that_number(tmp_path: Path) -> None:
     executor = MadeUp()
     run(tmp_path, executor, rounds=2)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from synthbench.measure.disturbed import disturbed
+from synthbench.measure.disturbed import Place, disturbed
 from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Record, that_counts
 from synthbench.run.cell_runner import SETTLED
@@ -89,6 +89,7 @@ def measure_disturbed_again(
 ) -> None:
     """Measure disturbed cells again when the machine is quiet, each as often as suites allow.
 
+    What earlier calls and jobs have measured again counts as well.
     Not those that in another round failed as they would again: their job would not be run.
     `only`: the ids of the cells to be repeated, asked for before each time; None: all.
     """
@@ -105,29 +106,36 @@ def measure_disturbed_again(
             places = {place for place in places if place[0] in ids}
         if not places:  # without places of its own, all of the work would be asked for
             return
-        progress.repeated.update(places)
         work.done -= places
         work.rounds = cells_by_round(places)
         if not progress.expect(work):
             return
         quiet = "" if wait_for_quiet() else "; the machine is still busy"
         work.observer.note(f"measuring {len(places)} disturbed cells again{quiet}")
+        measured = progress.done
         measure_pending(executor, work, progress)
+        if progress.done == measured:  # a framework is gone
+            return
 
 
 class Progress:
-    """Stores records, and reports each to the observer with the time left."""
+    """Stores records, and reports each to the observer with the time left.
+
+    `records`: of the run so far, all attempts.
+    """
 
     def __init__(
         self, work: Work, summary: Summary, sink: Sink, records: Sequence[Record], skips: int = 0
     ) -> None:
         self.work, self.summary, self.observer = work, summary, work.observer
         self.sink = sink
-        self._records = {(record.id, record.round): record for record in records}  # that count
+        self._records: dict[Place, Record] = {}  # that count
+        self.repeated = Counter[Place]()  # attempts after numbers that count, on their machine
+        for record in sorted(records, key=lambda record: record.attempt):
+            self._add(record)
         self.done = sum(place in work.done for place in self._records)
         self.total = self.done + skips
         self.spent: list[float] = []  # seconds per measured record
-        self.repeated = Counter[tuple[str, int]]()  # how often disturbed cells were measured again
         self.started = self.begun = time.monotonic()
         self.expect(work)
         self.observer.started(self.work.plan, self.done, self.total)
@@ -162,7 +170,7 @@ class Progress:
             self.total += 1
         if not stored:
             self.sink.store(record)
-        self._records[place] = that_counts(self._records.get(place), record)
+        self._add(record)
         self.work.done.add(place)
         self.work.attempts[place] = record.attempt + 1
         self.summary.recorded += 1
@@ -173,3 +181,10 @@ class Progress:
             left = (self.total - self.done) * sum(self.spent) / len(self.spent)
         self.observer.cell_finished(record, self.done, self.total, left)
         self.begin_timing()
+
+    def _add(self, record: Record) -> None:
+        place = (record.id, record.round)
+        known = self._records.get(place)
+        is_repeat = known is not None and (known.outcome, known.machine) == ("ok", record.machine)
+        self.repeated[place] = self.repeated[place] + 1 if is_repeat else 0
+        self._records[place] = that_counts(known, record)

@@ -103,14 +103,14 @@ def _measure(
 ) -> None:
     """Store what the executor measures, in addition to the `records` of the run."""
     plan, measure = work.plan, work.plan.settings.measure
+    counting = latest(records)
+    again = _to_retry(work, counting, {*retry, *["oom_predicted"] * measure.force})
     work.attempts = next_attempts(records)
-    records = latest(records)
-    again = _to_retry(work, records, {*retry, *["oom_predicted"] * measure.force})
-    skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.attempts]
-    work.done = {(record.id, record.round) for record in records} - again
+    work.done = work.attempts.keys() - again
     work.rounds = _planned_rounds(work, again)
     work.machines = read_info(summary.run_dir).machines
-    summary.outcomes.update(record.outcome for record in records)
+    summary.outcomes.update(record.outcome for record in counting)
+    skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.attempts]
     sink = RunFolder(summary.run_dir, work.observer)
     progress = Progress(work, summary, sink, records, len(skips))
     for skip in skips:

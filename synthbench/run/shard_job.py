@@ -114,12 +114,12 @@ def measure_shard(
         raise
     work = work_left(run_dir, order, records, own, observer)
     work.machines = sink.machines()
-    kept = [
-        record
+    work.done |= {
+        (record.id, record.round)
         for record in latest(records)
         if record.machine in (own, "") and (record.id, record.round) not in work.attempts
-    ]
-    work.done |= {(record.id, record.round) for record in kept}
+    }
+    kept = [record for record in records if (record.id, record.round) in work.done]
     work.attempts = next_attempts(records) | work.attempts
     executor = LocalExecutor()
     try:

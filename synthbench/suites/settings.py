@@ -260,14 +260,16 @@ class Measure(Section):
     )
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None,
-        description="Minutes after which no further round of what is undecided begins; null: no "
-        "limit. The rounds of the whole plan are always measured.",
+        description="Minutes after which no further round of what is undecided begins, of one call "
+        "of `run`: `--resume` has them anew; null: no limit. The rounds of the whole plan are "
+        "always measured.",
         examples=[20.0],
     )
     retries: NonNegativeInt = Field(
         default=0,
         description="Times that a disturbed cell is measured again, when the machine is quiet, "
-        "at most: cells of undecided comparisons before rounds are added, others at the end.",
+        "at most, with all that `--resume` adds: cells of undecided comparisons before rounds are "
+        "added, others at the end.",
         examples=[3],
     )
     aa: bool | None = Field(
