@@ -31,7 +31,7 @@ from tests.test_tables import record
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine that nobody else uses."""
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", lambda: True)
 
 
 class Ends(MadeUp):

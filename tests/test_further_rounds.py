@@ -142,7 +142,7 @@ def test_cells_with_warnings_are_measured_again(
         waits.append(1)
         return True
 
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", wait)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", wait)
 
     def warn(cell: Cell, number: int, attempt: int) -> bool:
         return (cell.variant, cell.seq_len, number) == ("R", 8, 1) and attempt < attempts
@@ -162,7 +162,7 @@ def test_of_disturbed_cells_those_that_verdicts_wait_for_are_measured_again_firs
     variant: str, first: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """R is clear in spite of it, FR never is. One retry is the limit for the whole run."""
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", lambda: True)
     monkeypatch.setitem(TIMES, "FR", (1.0, 0.5))
     executor = MadeUp(lambda cell, number, attempt: (cell.variant, number) == (variant, 0))
     run(tmp_path, executor, retries=1)
@@ -178,7 +178,7 @@ def test_what_a_repeated_cell_leaves_undecided_gets_more_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """D in round 0, disturbed, is as slow as in round 1; its repeat is much faster."""
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", lambda: True)
     times = dict(TIMES, FR=(0.7, 0.001))
     monkeypatch.setattr("tests.test_further_rounds.TIMES", times)
 
@@ -207,7 +207,7 @@ def test_cells_with_fewer_rounds_than_others_get_theirs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """FR has had all its rounds when D becomes undecided: its repeat at one length is fast."""
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", lambda: True)
     times = dict(TIMES, FR=(1.0, 0.5))
     monkeypatch.setattr("tests.test_further_rounds.TIMES", times)
 
@@ -258,7 +258,7 @@ def test_a_further_round_that_was_interrupted_is_completed(
 def test_cells_with_far_cores_are_measured_again_where_most_had_near_ones(
     far: set[str], measured_again: dict[str, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("synthbench.run.measuring.wait_for_quiet", lambda: True)
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", lambda: True)
     executor = MadeUp(far=lambda cell, attempt: cell.variant in far and attempt == 0)
     records = run(tmp_path, executor, rounds=2, retries=2)
     expected = [Counter(measured_again)] if measured_again else []

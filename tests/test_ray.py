@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -11,9 +13,12 @@ from synthbench.cli import main
 from synthbench.errors import NotationError, PackageMissingError, UnsupportedError
 from synthbench.record import Record, now
 from synthbench.run.cell_runner import record_of
+from synthbench.run.executors import base
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.ray_cluster import RayExecutor
 from synthbench.run.executors.ray_connection import GPU, RESOURCE, Demand
+from synthbench.run.executors.ray_place import Started
+from synthbench.run.executors.ray_pool import Place, Pool
 from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.job import Reply
 from synthbench.run.planning import plan_suite
@@ -169,3 +174,54 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(PackageMissingError, match=r"pip install 'synthbench\[ray\]'"):
         RayExecutor().start(work_of(plan()))
+
+
+# --- before disturbed cells are measured again --------------------------------------------------
+
+
+class Node:
+    """An actor, and its method `wait_for_quiet`, which answers at once."""
+
+    def __init__(self, answer: Any) -> None:
+        self.answer, self.asked = answer, 0
+        self.wait_for_quiet = self
+
+    def remote(self) -> Any:
+        self.asked += 1
+        return self.answer
+
+
+class GoneError(Exception):
+    """A node of the cluster has died."""
+
+
+class Cluster:
+    """What is used of the package ray here."""
+
+    exceptions = SimpleNamespace(RayError=GoneError)
+
+    def get(self, answers: list[Any]) -> list[Any]:
+        for answer in answers:
+            if isinstance(answer, Exception):
+                raise answer
+        return answers
+
+
+@pytest.mark.parametrize(
+    ("answers", "expected"),
+    [([True, True], True), ([True, False], False), ([True, GoneError()], False)],
+)
+def test_the_nodes_that_measure_must_be_quiet(
+    answers: list[Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not the machine that the run was started from, which may be a busy login node."""
+    monkeypatch.setattr(base, "wait_for_quiet", lambda: not expected)
+    about = Started("a node", {}, "a", "a kind", {})
+    nodes = [Node(answer) for answer in answers]
+    executor = RayExecutor()
+    executor.ray = Cluster()
+    executor.pool = Pool(executor.ray, "auto", Demand(1))
+    executor.pool.places = [Place(node, None, None, about) for node in nodes]
+    executor.pool.places.append(Place(starting := Node(False), None, "starting"))
+    assert executor.wait_for_quiet() is expected
+    assert [node.asked for node in [*nodes, starting]] == [1] * len(nodes) + [0]

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Protocol
 
 from synthbench.measure.disturbed import Place, disturbed
-from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Record, that_counts
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Executor, Work, cells_by_round
@@ -110,7 +109,7 @@ def measure_disturbed_again(
         work.rounds = cells_by_round(places)
         if not progress.expect(work):
             return
-        quiet = "" if wait_for_quiet() else "; the machine is still busy"
+        quiet = "" if executor.wait_for_quiet() else "; the machine is still busy"
         work.observer.note(f"measuring {len(places)} disturbed cells again{quiet}")
         measured = progress.done
         measure_pending(executor, work, progress)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from synthbench.errors import NotationError
+from synthbench.measure.quiet import wait_for_quiet
 from synthbench.record import Record
 from synthbench.run.progress import Observer
 from synthbench.run.shard import Shard, round_order
@@ -107,6 +108,13 @@ class Executor:
         Everything yielded is stored before the next one is requested.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no measure()")
+
+    def wait_for_quiet(self) -> bool:
+        """Wait for a while until nothing else uses the machines that measure; whether that is so.
+
+        It is called before disturbed cells are measured again, while nothing is measured.
+        """
+        return wait_for_quiet()
 
     def missing(self) -> Mapping[str, str]:
         """Framework -> why its cells did not run, as far as known."""

@@ -65,6 +65,14 @@ class RayExecutor(Executor):
                     forget_state(work.run_dir, found)
         self._tell_overhead(work)
 
+    def wait_for_quiet(self) -> bool:
+        assert self.pool is not None
+        waiting = [place.actor.wait_for_quiet.remote() for place, _ in self.pool.idle()]
+        try:
+            return all(self.ray.get(waiting))
+        except self.ray.exceptions.RayError:  # what is lost is noticed when it is to measure
+            return False
+
     def missing(self) -> Mapping[str, str]:
         return {} if self.pool is None else self.pool.missing
 

@@ -60,6 +60,10 @@ class RayPlace:
         own = environment | ({"place": self.executor.place} if self.executor.place else {})
         return Started(self.node, environment, machine_id(own), kind, missing)
 
+    def wait_for_quiet(self) -> bool:
+        """Wait for a while until nothing else uses this node; whether that is so."""
+        return self.executor.wait_for_quiet()
+
     def measure(self, work: Work, files: Sequence[Any] = ()) -> Iterator[Any]:
         """Machines and records as they come, and what the observer is to be told meanwhile.
 
