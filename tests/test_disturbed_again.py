@@ -13,17 +13,17 @@ from synthbench.measure.environment import machine_id, read_environment
 from synthbench.record import Outcome, Record, latest
 from synthbench.run.executors.base import Work
 from synthbench.run.job_status import status_of
-from synthbench.run.orders import make_orders
+from synthbench.run.orders import Order, make_orders
 from synthbench.run.progress import Silent
 from synthbench.run.runner import Summary, run_plan
 from synthbench.run.shard_files import ShardWriter
 from synthbench.run.shard_job import measure_shard, work_left
 from synthbench.run_info import Machine
-from synthbench.store import read_run
+from synthbench.store import read_info, read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
-from tests.test_further_rounds import SUITE, MadeUp
+from tests.test_further_rounds import SUITE, TIMES, UNTIL, MadeUp
 from tests.test_shard_job import begun, work_of
 from tests.test_tables import record
 
@@ -120,33 +120,112 @@ def test_a_framework_that_is_lost_ends_the_repeats(tmp_path: Path) -> None:
     assert executor.asked[1:] == [Counter({"R": 1})]
 
 
-def test_jobs_count_the_repeats_of_earlier_orders(
+class Jobs(Ends):
+    """Jobs that write records themselves; each ends before it has repeated anything."""
+
+    stores_records = True
+
+    def __init__(self, attempts: int, detach_at: int = 99) -> None:
+        super().__init__(attempts)
+        self.detach_at = detach_at  # the call that returns while its jobs go on
+
+    def measure(self, work: Work) -> Iterator[Machine | Record]:
+        assert work.run_dir is not None
+        writer = ShardWriter(work.run_dir, "000000000000", "an order")
+        for each in super().measure(work):
+            if len(self.asked) > self.detach_at:
+                self.detached = True
+                return
+            if isinstance(each, Record):
+                writer.store(each)
+            yield each
+
+
+def test_repeats_that_a_job_did_not_get_to_are_ordered(tmp_path: Path) -> None:
+    executor = Jobs(1)
+    run(tmp_path, executor)
+    assert executor.asked[1:] == [Counter({"R": 1})]
+    assert [one.attempt for one in of_r(tmp_path)] == [0, 1]
+
+
+def test_a_run_is_not_finished_while_jobs_repeat(tmp_path: Path) -> None:
+    summary = run(tmp_path, Jobs(9, detach_at=1))
+    assert summary.detached and read_info(tmp_path / "run").finished is None
+    executor = Jobs(9)
+    assert not run(tmp_path, executor, resume=True).detached
+    assert executor.asked[1:] == [Counter({"R": 1})] * 2
+    assert read_info(tmp_path / "run").finished is not None
+
+
+def test_no_round_is_ordered_after_one_that_goes_on_without_the_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setitem(TIMES, "FR", (1.0, 0.5))
+    text = SUITE.format(rounds=UNTIL, retries=0, minutes="null")
+    plan = make_plan(parse_suite(text, name="made_up", source="made_up"), "cpu")
+    executor = Jobs(0, detach_at=1)
+    summary = run_plan(plan, tmp_path / "run", executor=executor)
+    assert [set(asked) for asked in executor.asked] == [{"V", "R", "D", "FR"}, {"V", "FR"}]
+    assert summary.detached and read_info(tmp_path / "run").finished is None
+
+
+@pytest.fixture
+def jobs(monkeypatch: pytest.MonkeyPatch) -> list[MadeUp]:
+    """What the jobs of shards measure with; R at length 8 is disturbed every time."""
     environment = read_environment(None)
     here = Machine(id=machine_id(environment), environment=environment)
+    made: list[MadeUp] = []
 
     class Here(Ends):
         def __init__(self) -> None:
             super().__init__(9)
-            executors.append(self)
+            made.append(self)
 
         def measure(self, work: Work) -> Iterator[Machine | Record]:
             for each in super().measure(work):
                 is_record = isinstance(each, Record)
                 yield each.model_copy(update={"machine": here.id}) if is_record else here
 
-    executors: list[Here] = []
     monkeypatch.setattr("synthbench.run.shard_job.LocalExecutor", Here)
+    return made
+
+
+def ordered(folder: Path) -> Order:
+    """An order for the shard of length 8."""
     plan = planned(2)
-    short = replace(plan, cells=tuple(cell for cell in plan.cells if cell.seq_len == 8))
-    first = begun(tmp_path / "run", short)
-    assert measure_shard(tmp_path / "run", first.shard.name, Silent())
-    assert executors[0].asked[1:] == [Counter({"R": 1})] * 2
-    later = replace(first, places={(cell.id, 2): 0 for cell in short.cells[:1]}, id="later")
-    later.write(tmp_path / "run")
-    assert measure_shard(tmp_path / "run", first.shard.name, Silent())
-    assert [sum(asked.values()) for asked in executors[1].asked] == [1]
+    cells = tuple(cell for cell in plan.cells if cell.seq_len == 8)
+    return begun(folder / "run", replace(plan, cells=cells))
+
+
+def test_jobs_count_the_repeats_of_earlier_orders(tmp_path: Path, jobs: list[MadeUp]) -> None:
+    order = ordered(tmp_path)
+    assert measure_shard(tmp_path / "run", order.shard.name, Silent())
+    assert jobs[0].asked[1:] == [Counter({"R": 1})] * 2
+    replace(order, places={(order.plan.cells[0].id, 2): 0}, id="later").write(tmp_path / "run")
+    assert measure_shard(tmp_path / "run", order.shard.name, Silent())
+    assert [sum(asked.values()) for asked in jobs[1].asked] == [1]
+    assert [one.attempt for one in of_r(tmp_path)] == [0, 1, 2]
+
+
+def test_a_job_that_is_ordered_to_repeat_waits_for_quiet_and_counts_it(
+    tmp_path: Path, jobs: list[MadeUp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits: list[int] = []
+
+    def wait() -> bool:
+        waits.append(len(jobs))
+        return True
+
+    monkeypatch.setattr("synthbench.run.executors.base.wait_for_quiet", wait)
+    order = ordered(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr("synthbench.run.shard_job.measure_disturbed_again", lambda *_: None)
+        assert measure_shard(tmp_path / "run", order.shard.name, Silent())
+    (first,) = of_r(tmp_path)
+    replace(order, places={(first.id, 0): 1}, id="again").write(tmp_path / "run")
+    assert measure_shard(tmp_path / "run", order.shard.name, Silent())
+    assert jobs[1].asked == [Counter({"R": 1})] * 2  # what was ordered, and one more
+    assert waits == [2, 2]  # executors made by then
     assert [one.attempt for one in of_r(tmp_path)] == [0, 1, 2]
 
 

@@ -93,7 +93,7 @@ def measure_disturbed_again(
     `only`: the ids of the cells to be repeated, asked for before each time; None: all.
     """
     retries = work.plan.settings.measure.retries
-    while True:
+    while not executor.detached:
         settled = {record.id for record in progress.records if record.outcome in SETTLED}
         places = {
             place

@@ -117,10 +117,10 @@ def _measure(
         reply = Reply("unsupported", skip.reason)
         progress.store(record_of(skip.cell, 0, now(), reply))
     measure_pending(executor, work, progress)
+    _measure_more(executor, work, progress)
     if executor.detached:
         summary.detached = True
         return
-    _measure_more(executor, work, progress)
     if note := note_on_machines(work.shards, progress.records):
         work.observer.note(note)
 
@@ -158,14 +158,12 @@ def _measure_more(executor: Executor, work: Work, progress: Progress) -> None:
     come after them. Where a cell that is repeated costs a verdict, there are further rounds.
     """
     measure = work.plan.settings.measure
-    repeats = not executor.stores_records  # else its jobs do, each on its own machine
-    while True:
-        if repeats and measure.most_rounds > measure.least_rounds:
+    while not executor.detached:
+        if measure.most_rounds > measure.least_rounds:
             measure_disturbed_again(executor, work, progress, lambda: _undecided(progress).cells)
         _add_rounds(executor, work, progress)
         measured = progress.done
-        if repeats:
-            measure_disturbed_again(executor, work, progress)
+        measure_disturbed_again(executor, work, progress)
         if progress.done == measured:
             return
 
@@ -178,7 +176,8 @@ def _add_rounds(executor: Executor, work: Work, progress: Progress) -> None:
     measure = work.plan.settings.measure
     left = _undecided(progress)
     for number in range(measure.least_rounds, measure.most_rounds):
-        if measure.minutes is not None and progress.minutes >= measure.minutes:
+        is_late = measure.minutes is not None and progress.minutes >= measure.minutes
+        if is_late or executor.detached:
             return
         work.rounds = {number: left.cells}
         pending = progress.expect(work)

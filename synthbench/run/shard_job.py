@@ -114,17 +114,17 @@ def measure_shard(
         raise
     work = work_left(run_dir, order, records, own, observer)
     work.machines = sink.machines()
-    work.done |= {
-        (record.id, record.round)
-        for record in latest(records)
-        if record.machine in (own, "") and (record.id, record.round) not in work.attempts
-    }
-    kept = [record for record in records if (record.id, record.round) in work.done]
+    known = {(r.id, r.round): r for r in latest(records) if r.machine in (own, "")}
+    work.done |= known.keys() - work.attempts.keys()
+    is_repeat = any(known[p].outcome == "ok" for p in known.keys() & work.attempts.keys())
     work.attempts = next_attempts(records) | work.attempts
     executor = LocalExecutor()
     try:
         executor.start(work)
+        kept = [record for record in records if (record.id, record.round) in known]
         progress = Progress(work, Summary(run_dir, order.plan.device), sink, kept)
+        if is_repeat:
+            executor.wait_for_quiet()
         measure_pending(executor, work, progress)
         measure_disturbed_again(executor, work, progress)
     except StoppedError:
