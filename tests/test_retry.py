@@ -92,6 +92,35 @@ def test_disturbed_cells_of_every_round_are_measured_again_in_order(tmp_path: Pa
     assert repeated == sorted(repeated)
 
 
+def test_the_summary_counts_no_attempt_that_was_replaced(tmp_path: Path) -> None:
+    """Its failures make the exit code of a run 1."""
+
+    class Moves(MadeUp):
+        """The first cell crashes; it is measured again elsewhere."""
+
+        def measure(self, work: Work) -> Iterator[Machine | Record]:
+            is_first = not work.done
+            for each in super().measure(work):
+                if isinstance(each, Record) and is_first:
+                    is_first = False
+                    yield each.model_copy(update={"outcome": "crashed", "machine": "gone"})
+                    each = each.model_copy(update={"attempt": 1})
+                yield each
+
+    plan, folder = planned(SUITE.format(rounds=2, retries=0, minutes="null")), tmp_path / "run"
+    summary = run_plan(plan, folder, executor=Moves())
+    assert summary.outcomes == {"ok": 20} and summary.recorded == 21
+    _, summary = again(plan, folder)
+    assert summary.outcomes == {"ok": 20} and summary.recorded == 0
+
+
+def test_the_summary_counts_a_failure_until_it_was_retried(tmp_path: Path) -> None:
+    plan = planned(SUITE.format(rounds=UNTIL, retries=0, minutes="null"))
+    assert run_plan(plan, tmp_path / "run", executor=Fails()).outcomes["crashed"] == 2
+    assert again(plan, tmp_path / "run")[1].outcomes["crashed"] == 2
+    assert again(plan, tmp_path / "run", "crashed")[1].outcomes.keys() == {"ok"}
+
+
 def test_what_is_to_be_measured_again_stays_known_until_then(tmp_path: Path) -> None:
     """Its kernels bind the rest of the run, but a failure is not taken for settled."""
     seen: list[Work] = []

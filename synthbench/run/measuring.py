@@ -26,7 +26,7 @@ class Summary:
     run_dir: Path
     device: str
     recorded: int = 0  # records added
-    outcomes: Counter[str] = field(default_factory=Counter)  # of all records of the run
+    outcomes: Counter[str] = field(default_factory=Counter)  # of the records that count
     missing: dict[str, str] = field(default_factory=dict)  # framework -> why none of its cells ran
     interrupted: bool = False
     detached: bool = False  # the executor's jobs go on without this process
@@ -173,7 +173,6 @@ class Progress:
         self.work.done.add(place)
         self.work.attempts[place] = record.attempt + 1
         self.summary.recorded += 1
-        self.summary.outcomes[record.outcome] += 1
         self.done += 1
         left = None
         if self.spent:
@@ -187,3 +186,6 @@ class Progress:
         is_repeat = known is not None and (known.outcome, known.machine) == ("ok", record.machine)
         self.repeated[place] = self.repeated[place] + 1 if is_repeat else 0
         self._records[place] = that_counts(known, record)
+        if known is not None:
+            self.summary.outcomes -= Counter([known.outcome])
+        self.summary.outcomes[self._records[place].outcome] += 1

@@ -109,7 +109,6 @@ def _measure(
     work.done = work.attempts.keys() - again
     work.rounds = _planned_rounds(work, again)
     work.machines = read_info(summary.run_dir).machines
-    summary.outcomes.update(record.outcome for record in counting)
     skips = [skip for skip in plan.skipped if (skip.cell.id, 0) not in work.attempts]
     sink = RunFolder(summary.run_dir, work.observer)
     progress = Progress(work, summary, sink, records, len(skips))
