@@ -285,7 +285,7 @@ def test_ctrl_c_keeps_what_is_there_and_says_how_to_go_on(tmp_path: Path) -> Non
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert len(read_run(out).records) == 1
-    assert f"1 records are kept in {out}" in err
+    assert f"1 record is kept in {out}" in err
     assert f"--variants=V,R,Fix --out '{out}' --resume" in err
     assert "Traceback" not in err
 
@@ -317,6 +317,21 @@ def test_ctrl_c_before_anything_is_there_does_not_ask_to_resume(
     assert code == 130
     assert "interrupted before the first cell was measured" in err
     assert err.rstrip().endswith(f"--out {out}")
+
+
+def test_ctrl_c_while_cells_are_retried_asks_for_the_others(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(plan: Any, run_dir: Path, **_: Any) -> Summary:
+        return Summary(run_dir, "cpu", outcomes=Counter(ok=2), interrupted=True)
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    out = made_run(tmp_path / "results" / "tiny" / "1", finished=None)
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--out", str(out)]
+    code, _, err = synthbench(capsys, *call, "--resume", "--retry", "crashed,oom")
+    assert code == 130
+    assert "interrupted: 2 records are kept" in err
+    assert err.rstrip().endswith(f"--out {out} --resume --retry=crashed,oom")
 
 
 def test_a_run_of_another_suite_is_not_continued(capsys: Captured, tmp_path: Path) -> None:

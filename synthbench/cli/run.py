@@ -253,6 +253,7 @@ def run(
             if options[name] is not None
         ]
         again += ["--out", str(out), *["--resume"] * has_begun(out)]
+        again += [f"--retry={text}" for text in retry]
         _tell_kept(summary, shlex.join(again))
         if chosen.stores_records and has_begun(out):
             complain(
@@ -310,7 +311,8 @@ def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
 def _tell_kept(summary: Summary, again: str) -> None:
     """After Ctrl-C: what is kept, and how to go on."""
     kept = sum(summary.outcomes.values())
-    complain(f"interrupted: {kept} records are kept in {summary.run_dir}" if kept else
+    records = "1 record is" if kept == 1 else f"{kept} records are"
+    complain(f"interrupted: {records} kept in {summary.run_dir}" if kept else
              "interrupted before the first cell was measured")  # fmt: skip
     complain(f"go on with: {again}")
 
