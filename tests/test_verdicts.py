@@ -19,6 +19,7 @@ from synthbench.analysis.comparison import (
     estimate,
     further_rounds,
     judge,
+    judge_estimates,
 )
 from synthbench.analysis.multiple_testing import holm, holm_factors
 
@@ -83,6 +84,52 @@ def test_what_is_known_well_enough_is_close(
 ) -> None:
     (one,) = judge([with_interval(low, high)], margin, Rule(resolution=0.05, same_within=1.03))
     assert one.verdict == expected
+
+
+@pytest.mark.parametrize(
+    ("margin", "same", "expected"),
+    [
+        (1.05, 1.03, "close"),  # the noise is as much as the resolution
+        (1.051, 1.03, "undecided"),
+        (1.08, 1.08, "close"),  # no noise beyond a margin that is more than the resolution
+        (1.081, 1.08, "undecided"),
+    ],
+)
+def test_what_is_close_has_no_more_noise_than_resolution_and_margin(
+    margin: float, same: float, expected: str
+) -> None:
+    near = with_interval(1.01, 1.09)
+    (one,) = judge([near], margin, Rule(resolution=0.05, same_within=same))
+    assert one.verdict == expected
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["faster", "slower"])
+def test_what_is_wholly_beyond_the_margin_is_not_close(sign: int) -> None:
+    """10%, known to within 5%: more rounds make it significant among 20 others too."""
+    rule = Rule(resolution=0.05, same_within=1.03)
+    beyond = Estimate(sign * math.log(1.10), 0.0175, 4, 4)
+    table = [beyond] + [Estimate(0.0, 0.0175, 4, 4)] * 20
+    one = judge_estimates(table, 1.03, rule)[0]
+    low, high = one.estimate.interval()
+    assert (low > 1.03 if sign > 0 else high < 1 / 1.03) and high < one.estimate.ratio * 1.05
+    assert one.verdict == "undecided"
+    assert one.further is not None  # rounds that decide, with the same ratio and spread
+    rounds = 4 + one.further
+    later = Estimate(beyond.log_ratio, 0.0175 * math.sqrt(4 / rounds), rounds, rounds)
+    assert judge_estimates([later, *table[1:]], 1.03, rule)[0].verdict in ("faster", "slower")
+    assert judge_estimates([beyond], 1.03, rule)[0].verdict in ("faster", "slower")
+
+
+@pytest.mark.parametrize("sign", [1, -1], ids=["faster", "slower"])
+def test_what_is_beyond_the_margin_is_not_close_either_where_rounds_are_added(sign: int) -> None:
+    """The interval that is shown, at 95%, is beyond the margin; the one of a look reaches it."""
+    rule = Rule(looks=100, resolution=0.05)
+    (one,) = judge_estimates([Estimate(sign * 0.039, 0.013, 1000, 4)], 1.01, rule)
+    low, high = one.estimate.interval()
+    assert low > 1.01 if sign > 0 else high < 1 / 1.01
+    low, high = one.estimate.interval(1 - 0.05 / 100)
+    assert low < 1.01 and high > 1 / 1.01 and high < one.estimate.ratio * 1.05
+    assert one.verdict == "undecided"
 
 
 def test_each_comparison_has_its_own_margin() -> None:

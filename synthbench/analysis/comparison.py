@@ -174,8 +174,10 @@ def judge(
     "faster", "slower": the ratio differs from 1 by more than the margin, and significantly after
     Holm's correction for all comparisons. "same": its interval lies within `same_within`, which
     noise does not widen. "close": neither, but its interval is at most `resolution` to either side
-    of the ratio, and so is the noise that the margin stands for. Otherwise "undecided". "one
-    round": the noise between processes is not known.
+    of the ratio and not wholly beyond the margin, and the noise that the margin stands for is at
+    most `resolution` or `same_within`, whichever is more. Otherwise "undecided": among these is
+    what is wholly beyond the margin and not significant after the correction or for the looks,
+    because more rounds decide it. "one round": the noise between processes is not known.
     """
     return judge_estimates(estimate(comparisons), margins, rule)
 
@@ -202,13 +204,23 @@ def judge_estimates(
             judged.append(Judgement(found, "faster" if found.log_ratio > 0 else "slower", p))
         elif 1 / same < low and high < same:
             judged.append(Judgement(found, "same", p))
-        elif high <= found.ratio * known and margin <= max(same, known):
+        elif (
+            high <= found.ratio * known
+            and margin <= max(same, known)
+            and _reaches(found.interval(rule.confidence), margin)
+        ):
             judged.append(Judgement(found, "close", p))
         else:
             room = limit if abs(found.log_ratio) > limit else math.log(same)
             further = further_rounds(found, room, alpha / factor, alpha)
             judged.append(Judgement(found, "undecided", p, further))
     return judged
+
+
+def _reaches(interval: tuple[float, float], margin: float) -> bool:
+    """Whether a part of the interval lies within the margin."""
+    low, high = interval
+    return low <= margin and high >= 1 / margin
 
 
 def further_rounds(found: Estimate, limit: float, alpha: float, alpha_same: float) -> int | None:
