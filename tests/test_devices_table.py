@@ -13,6 +13,7 @@ from synthbench.record import Evaluation, Measurements, Outcome, Record, Trainin
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.text.markdown import markdown
+from tests.test_paired_ratio import with_warning
 from tests.test_tables import cell, record, run_of
 
 
@@ -154,6 +155,16 @@ def test_a_run_with_trainings_and_cost_cells_has_both() -> None:
     assert {setting for setting, _ in rows} == {"task=cost", "task=counting"}
     assert rows["task=cost", 2] == pytest.approx(0.625)
     assert rows["task=counting", 2] == pytest.approx(0.8)
+
+
+def test_the_rate_of_a_disturbed_cell_is_marked() -> None:
+    """One of two rounds of the cell with two devices was disturbed."""
+    found = table(
+        stepped(1, 0.1), stepped(1, 0.1, round=1),
+        stepped(2, 0.05), with_warning(stepped(2, 0.05, round=1)),
+    )  # fmt: skip
+    assert [row[4] for row in found.shown] == ["10.0", "20.0*"]
+    assert not any("*" in str(value) for row in found.shown for value in row[5:])
 
 
 def test_a_run_on_single_devices_has_no_such_table() -> None:

@@ -12,7 +12,7 @@ from synthbench.analysis.comparison import Comparison, Estimate, estimate
 from synthbench.record import Record
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid
-from synthbench.report.data.table import Column, Table, metric_column
+from synthbench.report.data.table import Column, Marked, Table, Value, metric_column
 from synthbench.report.tables.layout import Row
 from synthbench.suites.cell import Cell
 from synthbench.tasks.cost_metrics import interval
@@ -74,8 +74,7 @@ def devices(grid: Grid, context: Context) -> Table | None:
         cell = cells[cell_id]
         keys: Row = (cell.framework, cell.variant, cell.seq_len, cell.devices)
         setting: Row = (setting_of(cell, fields),) * bool(fields)
-        steps = [rate.steps for rate in rates[cell_id].values()]
-        own = grid.missing(grid.key(cell)) or (median(steps) if steps else NOT_MEASURED)
+        own = grid.missing(grid.key(cell)) or usual_rate(grid, cell_id, rates[cell_id])
         rows.append((*setting, *keys, own, *_values(estimates[cell_id], cell.devices)))
     note = (
         "steps/s: train steps of the whole batch. Of the task cost by the median time of a step, "
@@ -117,6 +116,14 @@ def rate_of(record: Record) -> float:
         return 0.0
     last = training.evaluations[-1]
     return last.step / last.seconds
+
+
+def usual_rate(grid: Grid, cell_id: str, rates: Rates) -> Value:
+    """The median of the rounds, marked where something disturbed one of them."""
+    if not rates:
+        return NOT_MEASURED
+    steps = median([rate.steps for rate in rates.values()])
+    return Marked(steps) if cell_id in grid.disturbed_cells else steps
 
 
 def compared(own: Rates, one: Rates | None, family: str) -> Comparison | str:
