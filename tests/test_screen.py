@@ -31,6 +31,7 @@ from synthbench.report.tables.catalog import make_tables
 from synthbench.report.tables.scaling import Overtaking
 from synthbench.report.text.terminal import print_screen, print_tables
 from synthbench.store import read_run
+from tests.learning_records import declare, learning_records
 from tests.test_ratios import records as known_records
 from tests.test_tables import all_records, cell, record, run_of, value
 
@@ -462,6 +463,41 @@ def test_a_name_that_the_run_does_not_have_is_refused(
         Selection.of(reference.grid, **wrong)  # type: ignore[arg-type]
     with pytest.raises(NotationError, match="length 300 is not in this run; it has 128, 256, 512"):
         Selection.of(reference.grid, lengths=[300])
+
+
+def test_the_least_noise_is_sorted_first() -> None:
+    """At length 64 rounds differ by a fifth of a percent, at 128 by twice as much."""
+    found = [
+        record(cell("V", "torch", "train", length, replica=replica),
+               0.01 * (1 + n * replica * length / 64 * 0.002), round=n)
+        for length in (128, 64) for n in range(3) for replica in (0, 1)
+    ]  # fmt: skip
+    (table,) = [one for one in make_tables(run_of(found)) if one.name == "noise"]
+    at = [one.name for one in table.columns].index("noise floor")
+    for heading in ("noise floor", "margin"):
+        floors = [row[at] for row in sorted_tables([table], heading)[0].rows]
+        assert floors == sorted(floors) and len(set(floors)) == 2
+
+
+def test_of_trainings_the_metric_says_which_are_the_best(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A higher accuracy and fewer bits per byte are better; the rows of a task stay together."""
+    declare(monkeypatch)
+    records = list(learning_records(("mqar", "language_model")))
+    made = {table.name: table for table in make_tables(run_of(records))}
+    for name, heading in (
+        ("quality", "equal steps mean"),
+        ("quality", "equal steps difference low"),
+        ("quality_frameworks", "torch mean"),
+        ("learning_curves", "mean"),
+    ):
+        (table,) = sorted_tables([made[name]], heading)
+        columns = [one.name for one in table.columns]
+        tasks = [row[columns.index("task")] for row in made[name].rows]
+        rows = [(row[columns.index("task")], row[columns.index(heading)]) for row in table.rows]
+        assert [task for task, _ in rows] == tasks
+        for task, is_higher in (("mqar", True), ("language_model", False)):
+            numbers = [one for of, one in rows if of == task and not isinstance(one, str)]
+            assert numbers == sorted(numbers, reverse=is_higher) and len(set(numbers)) > 2
 
 
 def test_rows_are_sorted_the_best_first_and_words_last(reference: Prepared) -> None:

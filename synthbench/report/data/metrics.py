@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from synthbench.errors import UnsupportedError
 from synthbench.metrics import (
+    Better,
     Metric,
     four_digits,
     full_integer,
@@ -31,6 +32,8 @@ DERIVED: dict[str, Metric] = {
     ),
     "break_even_steps": Metric("break-even", "steps", "lower", full_integer),
     "ratio": Metric("ratio", "1", "higher", significant),
+    "twin_ratio": Metric("A/A ratio", "1", "neither", significant),
+    "noise_ratio": Metric("noise floor", "1", "lower", significant),
     "exponent": Metric("exponent", "1", "neither", two_decimals),
     "length": Metric("length", "1", "neither", significant),
     "share": Metric("share", "1", "neither", significant),
@@ -40,9 +43,11 @@ DERIVED: dict[str, Metric] = {
     "far_ratio": Metric("far over near", "1", "lower", significant),
     "p_value": Metric("p", "1", "neither", significant),
     "relative_error": Metric("error", "1", "lower", scientific),
-    # Of trainings. The metric of a task is in the unit that the row names.
+    # Of trainings. The metric of a task is in the unit that the row names, and the row's metric
+    # says which direction is better (`better_in_row`).
     "learned": Metric("mean", "1", "neither", four_digits),
     "learned_difference": Metric("difference", "1", "neither", significant),
+    "framework_difference": Metric("difference", "1", "neither", significant),
     "trained_steps": Metric("steps", "1", "lower", four_digits),
     "trained_seconds": Metric("seconds", "s", "lower", four_digits),
     "trained_flops": Metric("FLOPs", "1", "lower", si),
@@ -62,6 +67,15 @@ def recorded_metrics() -> Mapping[str, Metric]:
 def metric_named(name: str) -> Metric:
     """The metric of this name; one of an unknown task is a plain number under its own name."""
     return recorded_metrics().get(name) or DERIVED.get(name) or Metric(name)
+
+
+def better_in_row(column: Metric, task: str, label: str) -> Better:
+    """Which numbers of a column are better in the row of this task and metric."""
+    if column not in (DERIVED["learned"], DERIVED["learned_difference"]):
+        return column.better
+    declared = TASK_REGISTRY.known().get(task)
+    metrics = {} if declared is None else declared.metrics
+    return next((one.better for one in metrics.values() if one.label == label), "neither")
 
 
 @lru_cache(maxsize=4)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from synthbench.errors import NotationError, UnknownNameError
 from synthbench.report.data.context import named
 from synthbench.report.data.grid import FRAMEWORKS, TWIN, Grid
+from synthbench.report.data.metrics import better_in_row
 from synthbench.report.data.table import Column, Table, Value
 
 _LENGTH = re.compile(r"L=(\d+)\b")  # how the heading of a column for one length begins
@@ -93,7 +94,8 @@ class Selection:
 def sorted_tables(tables: Sequence[Table], heading: str) -> list[Table]:
     """The tables that have this column, sorted by it; the others as they are.
 
-    The better numbers come first, words in place of numbers last, texts in alphabetical order.
+    The better numbers come first, words in place of numbers last, texts in alphabetical order. Rows
+    of trainings stay together by task and metric, which says what is better.
     Raises UnknownNameError if no table has the column.
     """
     known = dict.fromkeys(column.name for table in tables for column in table.columns)
@@ -108,12 +110,15 @@ def _sorted(table: Table, heading: str) -> Table:
         return table
     at = names.index(heading)
     metric = table.columns[at].declared
-    sign = -1 if metric is not None and metric.better == "higher" else 1
+    keys = {column.label: place for place, column in enumerate(table.columns) if column.is_key}
+    parts: dict[tuple[str, str], int] = {}  # the order of tasks and their metrics in the table
 
-    def rank(row: Sequence[Value]) -> tuple[bool, float, str]:
-        value = row[at]
+    def rank(row: Sequence[Value]) -> tuple[int, bool, float, str]:
+        task, label = (str(row[keys[name]]) if name in keys else "" for name in ("task", "metric"))
+        part, value = parts.setdefault((task, label), len(parts)), row[at]
         if isinstance(value, str) or not math.isfinite(value):
-            return (True, 0.0, str(value))
-        return (False, sign * value, "")
+            return (part, True, 0.0, str(value))
+        better = "neither" if metric is None else better_in_row(metric, task, label)
+        return (part, False, -value if better == "higher" else value, "")
 
     return dataclasses.replace(table, rows=sorted(table.rows, key=rank))

@@ -8,7 +8,7 @@ from synthbench.analysis.outlying_rounds import FEWEST_ROUNDS, FURTHEST, SHARE_A
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import NOT_MEASURED, Grid, Key, group_of
 from synthbench.report.data.noise import percentage
-from synthbench.report.data.table import Column, Table
+from synthbench.report.data.table import Column, Table, metric_column
 from synthbench.report.tables.layout import Row, key_columns, key_values
 
 
@@ -23,8 +23,8 @@ def noise(grid: Grid, context: Context) -> Table | None:
         return None
     columns = key_columns(grid, "framework", "mode")
     columns += [Column("length", "exact_count", is_key=True), Column("rounds", "exact_count")]
-    columns += [Column("A/A ratio", "ratio"), Column("noise floor", "ratio")]
-    columns += [Column("margin", "ratio")]
+    columns += [metric_column("twin_ratio"), metric_column("noise_ratio")]
+    columns += [Column("margin", "noise_ratio")]
     some_aside = any(aside for aside, _ in grid.set_aside.values())
     if some_aside:
         columns += [Column("set aside")]

@@ -26,7 +26,7 @@ def quality_frameworks(grid: Grid, context: Context) -> Table | None:
         Column(label, "learned", name) for name in FRAMEWORKS for label in ("mean", "low", "high")
     ]
     columns += [
-        Column(label, "learned_difference", "jax - torch")
+        Column(label, "framework_difference", "jax - torch")
         for label in ("difference", "difference low", "difference high")
     ]
     columns += [Column("verdict", group="jax - torch")]
