@@ -211,6 +211,13 @@ def test_bars_do_not_exaggerate_noise() -> None:
     assert set(bars_of(Line(place, [1.0, 1.03, 1.01], []), 1.03)) <= set("▁▂▃▄▅")
 
 
+def test_bars_of_equal_times_need_no_margin() -> None:
+    place = only([side(0)], {}).lines[0].place
+    assert bars_of(Line(place, [0.5], []), 1.0) == "▁"
+    assert bars_of(Line(place, [2.0, None, 2.0], []), 1.0) == "▁·▁"
+    assert bars_of(Line(place, [1.0, 2.0], []), 1.0) == "▁█"
+
+
 def test_json_has_every_run_and_number() -> None:
     found = only(slow_from(5), {}, detect=change_points)
     content = json.loads(histories_json([found], marked=True))["histories"][0]

@@ -88,7 +88,7 @@ def change_text(history: History, change: Change) -> str:
 def bars_of(line: Line, margin: float) -> str:
     """One bar per run; a range within the margin fills only the lower half."""
     logs: Sequence[float] = [math.log(seconds) for seconds in line.seconds if seconds]
-    low, span = min(logs), max(max(logs) - min(logs), 2 * math.log(margin))
+    low, span = min(logs), max(max(logs) - min(logs), 2 * math.log(margin)) or 1.0
     return "".join(
         BARS[round((math.log(seconds) - low) / span * (len(BARS) - 1))] if seconds else MISSING
         for seconds in line.seconds
