@@ -51,8 +51,9 @@ def timing(compile_seconds: float, first: float, median: float) -> Timing:
         ((0.0, 1.0, 1.0), (2.0, 1.0, 0.5), 5),  # 2 s more, and 0.5 s less with each step: exactly 4
         ((0.0, 1.0, 1.0), (2.25, 1.0, 0.5), 6),  # 4.5 steps
         ((0.0, 3.0, 1.0), (2.0, 1.0, 0.5), 1),  # no more in all
-        ((0.0, 3.0, 1.0), (2.0, 0.5, 2.0), 1),  # the first step has paid already
-        ((0.0, 3.0, 1.0), (2.0, 1.0, 2.0), 1),  # as much in all
+        ((0.0, 3.0, 1.0), (2.0, 0.5, 0.5), 1),  # the first step has paid already
+        ((0.0, 3.0, 1.0), (2.0, 0.5, 2.0), "never"),  # it has, and each further step is slower
+        ((0.0, 3.0, 1.0), (2.0, 0.5, 1.0), "never"),  # and no further step is faster
         ((0.5, 3.0, 1.0), (4.0, 1.5, 0.5), 5),  # both have a compilation and a first step
         ((0.0, 1.0, 1.0), (2.0, 1.0, 1.0), "never"),
         ((0.0, 1.0, 1.0), (2.0, 1.0, 1.5), "never"),

@@ -38,6 +38,6 @@ def break_even(grid: Grid, key: Key) -> Value:
         return NO_EAGER
     extra = sum(compiled[:2]) - sum(eagerly[:2])
     saved = eagerly[2] - compiled[2]
-    if extra <= 0:
-        return 1
-    return 1 + math.ceil(extra / saved) if saved > 0 else NEVER
+    if saved <= 0:
+        return NEVER  # also where its first step was cheaper: each further one loses some of that
+    return 1 + max(math.ceil(extra / saved), 0)
