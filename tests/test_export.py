@@ -20,7 +20,7 @@ from pytest_benchmark.stats import Stats
 from synthbench import load_results
 from synthbench.cli.app import main
 from synthbench.record import Flops, Measurements, Memory, Outcome, Record, Timing
-from synthbench.report.export.benchmark import benchmark_names, setting_name
+from synthbench.report.export.benchmark import benchmark_names, group_names, setting_name
 from synthbench.report.export.frames import SAMPLES, csv_text, parquet_frame, write_parquet
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text, same_machine
 from synthbench.report.export.quartiles import benchmark_statistics
@@ -129,6 +129,38 @@ def test_a_cell_is_named_by_what_is_special_of_it() -> None:
     assert names[twin.id] == "V-torch-forward-128-twin"
     assert names[twelve.id] == f"V-torch-forward-128-{twelve.id}"  # another has the name too
     assert len(set(names.values())) == len(cells)
+
+
+def test_cells_of_one_group_differ_in_the_variant_only(tmp_path: Path) -> None:
+    """Two sizes, two numbers of devices, and another task, each for two variants."""
+    sizes: list[dict[str, Any]] = [{"d_model": d, "devices": n} for d in (8, 16) for n in (1, 2)]
+    places = [*sizes, {"d_model": 8, "devices": 1, "task": "other"}]
+    cells = [cell(variant, **place) for place in places for variant in ("V", "R")]
+    by_group: dict[str, list[Cell]] = {}
+    for one in cells:
+        by_group.setdefault(group_names(cells)[one.id], []).append(one)
+    assert len(by_group) == len(places)
+    for alike in by_group.values():
+        assert [one.variant for one in alike] == ["V", "R"]
+        assert alike[0].changed(variant="R") == alike[1]
+    assert group_names(cells[:8])[cells[0].id] == "torch-forward-128-d_model=8-devices=1"
+    run = read_run(made_run(tmp_path / "run", [record(one, 0.01, 0.02) for one in cells]))
+    found = json.loads(pytest_benchmark_text(run))["benchmarks"]
+    assert sorted(one["group"] for one in found) == sorted([*by_group, *by_group])
+    assert {(one["params"]["task"], one["params"]["devices"]) for one in found} == {
+        ("cost", 1), ("cost", 2), ("other", 1),
+    }  # fmt: skip
+
+
+def test_models_are_groups_of_their_own_and_heads_of_variants_are_not() -> None:
+    """A suite with two models; the variant FR has its own number of heads in both."""
+    cells = [
+        cell(variant, label=label, d_model=d_model, heads=heads)
+        for label, d_model in (("small", 8), ("large", 16))
+        for variant, heads in (("V", 2), ("FR(rank=32)", 4))
+    ]
+    groups = [group_names(cells)[one.id] for one in cells]
+    assert groups == [f"torch-forward-128-label={n}" for n in ("small",) * 2 + ("large",) * 2]
 
 
 def test_each_ok_cell_is_a_benchmark_of_the_samples_of_all_rounds(tmp_path: Path) -> None:

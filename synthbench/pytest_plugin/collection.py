@@ -12,7 +12,7 @@ import pytest
 from synthbench.errors import SynthbenchError
 from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, measure_item
 from synthbench.registry import has_installed_extensions
-from synthbench.report.export.benchmark import benchmark_names, setting_name
+from synthbench.report.export.benchmark import benchmark_names, group_names
 from synthbench.report.export.pytest_benchmark import same_machine
 from synthbench.run.devices import resolve_device
 from synthbench.run.planning import plan_in_child, plan_suite
@@ -112,7 +112,7 @@ class SuiteFile(pytest.File):
         """One item per cell; cells that are not possible become skipped items."""
         impossible = {skip.cell.id: skip.reason for skip in self.plan.skipped}
         cells = [*self.plan.cells, *(skip.cell for skip in self.plan.skipped)]
-        names = benchmark_names(cells)
+        names, groups = benchmark_names(cells), group_names(cells)
         for cell in cells:
             replay = Replay()
             item: CellItem = CellItem.from_parent(
@@ -124,7 +124,7 @@ class SuiteFile(pytest.File):
             measure = self.plan.settings.measure
             item.add_marker(
                 pytest.mark.benchmark(
-                    group=setting_name(cell),
+                    group=groups[cell.id],
                     timer=replay.synthbench,
                     disable_gc=True,
                     min_rounds=measure.min_samples,

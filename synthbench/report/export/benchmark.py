@@ -9,13 +9,15 @@ from typing import Any
 from synthbench.devices import is_host
 from synthbench.record import Record, latest
 from synthbench.report.data.frame import OUTCOMES, metrics_of, pool_rows, record_row
+from synthbench.report.data.setting import differing_fields, setting_of
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import DEFAULT_COMPILE
 
 PARAMETERS = (
     "variant", "framework", "mode", "seq_len", "batch", "dtype", "form", "compile", "device",
-    "model", "d_model", "heads",
+    "model", "d_model", "heads", "task", "devices",
 )  # fmt: skip
+NAMED = ("batch", "dtype", "form", "compile", "device")  # parts of `setting_name`
 
 
 def benchmark_names(cells: Iterable[Cell]) -> dict[str, str]:
@@ -29,8 +31,21 @@ def benchmark_names(cells: Iterable[Cell]) -> dict[str, str]:
     return {id: name if count[name] == 1 else f"{name}-{id}" for id, name in named.items()}
 
 
+def group_names(cells: Iterable[Cell]) -> dict[str, str]:
+    """Cell id -> the group that is compared, like torch-forward-128: its name without the variant.
+
+    Fields in which the cells differ otherwise follow, as in torch-forward-128-d_model=64.
+    """
+    listed = list(cells)
+    fields = [name for name in differing_fields(listed) if name not in NAMED]
+    return {
+        cell.id: "-".join([setting_name(cell), *(setting_of(cell, [name]) for name in fields)])
+        for cell in listed
+    }
+
+
 def setting_name(cell: Cell) -> str:
-    """A cell without its variant, like torch-forward-128: the group that is compared."""
+    """A cell without its variant, like torch-forward-128."""
     usual = DEFAULT_COMPILE[cell.framework]
     more = {
         f"batch{cell.batch}": cell.batch != 1,

@@ -11,6 +11,7 @@ from synthbench.report.export.benchmark import (
     benchmark_names,
     cell_rounds,
     extra_info,
+    group_names,
     parameters_of,
     samples_of,
     setting_name,
@@ -31,11 +32,12 @@ def pytest_benchmark_text(run: Run) -> str:
     """
     cells = cell_rounds(run.records)
     names = benchmark_names(rounds[0].cell for rounds in cells.values())
+    groups = group_names(rounds[0].cell for rounds in cells.values())
     benchmarks, left_out = [], []
     for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
         if deciding.outcome == "ok" and any(samples_of(rounds)):
-            benchmarks.append(_benchmark(run.info, name, rounds))
+            benchmarks.append(_benchmark(run.info, name, groups[deciding.id], rounds))
         else:
             failure = {"outcome": deciding.outcome, "reason": deciding.reason}
             left_out.append({"name": name, "cell": deciding.id, **failure})
@@ -65,10 +67,10 @@ def _order(rounds: list[Record]) -> tuple[Any, ...]:
     return cell.framework, cell.mode, cell.seq_len, setting_name(cell), cell.variant, cell.id
 
 
-def _benchmark(info: RunInfo, name: str, rounds: list[Record]) -> dict[str, Any]:
+def _benchmark(info: RunInfo, name: str, group: str, rounds: list[Record]) -> dict[str, Any]:
     cell = rounds[0].cell
     return {
-        "group": setting_name(cell),
+        "group": group,
         "name": name,
         "fullname": f"{info.suite}::{name}",
         "params": parameters_of(cell),
