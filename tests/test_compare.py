@@ -407,6 +407,26 @@ def test_json_is_complete() -> None:
     )
 
 
+def test_json_of_samples_of_0_seconds_has_null_where_an_interval_is_infinite() -> None:
+    found = records()
+    for place, one in enumerate(found):
+        measured = one.measurements
+        assert measured.timing is not None
+        samples = [0.0, 0.0, *[measured.timing.samples[0]] * 3]
+        timing = measured.timing.model_copy(update={"samples": samples})
+        found[place] = one.model_copy(
+            update={"measurements": measured.model_copy(update={"timing": timing})}
+        )
+    content = json.loads(
+        comparisons_json([compared(found, found), compared(records(), found)], []),
+        parse_constant=lambda name: pytest.fail(f"{name} is not JSON"),
+    )
+    for comparison in content["comparisons"]:
+        for one in comparison["time"]:
+            assert (one["low"], one["high"], one["verdict"], one["p"]) == (0, None, "undecided", 1)
+            assert one["ratio"] == pytest.approx(1)
+
+
 def test_json_has_null_where_a_crossing_has_no_length() -> None:
     fast = {(v, n): 1e-3 for v in VARIANTS[1:] for n in LENGTHS}
     content = json.loads(comparisons_json([compared(records(fast), records(fast))], []))

@@ -166,6 +166,15 @@ def test_the_noise_within_rounds_bounds_the_error_from_below() -> None:
     assert found.error == pytest.approx(math.sqrt((0.3**2 + 0.4**2) / 2))
 
 
+def test_samples_of_0_seconds_leave_everything_open() -> None:
+    """A logarithm with such a sample in its interval has no finite error."""
+    known, unknown = Sample((0.1, 0.11), 0.01), Sample((0.5, 0.51), math.inf)
+    for pair in (Pair(known, unknown), Pair(unknown, known), Pair(unknown, unknown)):
+        (found,) = judge_pairs([pair], 1.03)
+        assert found.estimate.interval() == (0, math.inf)
+        assert (found.verdict, found.p, found.further) == ("undecided", 1, None)
+
+
 def test_conclusions() -> None:
     assert agreement("faster", "faster") == agreement("same", "same") == "agree"
     assert agreement("faster", "slower") == agreement("slower", "faster") == "contradict"

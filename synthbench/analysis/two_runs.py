@@ -208,5 +208,7 @@ def _welch_degrees(first: _Error, second: _Error) -> float:
     total = first.square + second.square
     if total == 0:
         return first.degrees + second.degrees
+    if math.isinf(total):  # of samples that took 0 s; then any interval is infinitely wide
+        return min(first.degrees, second.degrees)
     shares = (first.square / total, second.square / total)
     return 1 / (shares[0] ** 2 / first.degrees + shares[1] ** 2 / second.degrees)
