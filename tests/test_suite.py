@@ -113,6 +113,26 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         (BASE + "measure: {rounds: 99999}", ["measure.rounds: got 99999", "at most 10000"]),
         (BASE + "measure: {min_seconds: -1}", ["measure.min_seconds: got -1", "greater than 0"]),
         (BASE + "measure: {min_seconds: .inf}", ["measure.min_seconds: got inf", "finite"]),
+        (
+            BASE + "measure: {min_seconds: 2, max_seconds: 1}",
+            ["measure.min_seconds: got 2.0, expected at most 1", "a larger max_seconds"],
+        ),
+        (
+            BASE + "measure: {max_seconds: 0.1}",
+            ["measure.min_seconds: got 0.5, expected at most 0.1", "(0.5 is its default)"],
+        ),
+        (
+            BASE + "measure: {min_seconds: 20}",
+            ["measure.min_seconds: got 20.0, expected at most 10", "(10 is its default)"],
+        ),
+        (
+            BASE + "devices: {cuda: {measure: {max_seconds: 0.1}}}",
+            ["devices.cuda.measure.min_seconds: got 0.5, expected at most 0.1"],
+        ),
+        (
+            BASE + "measure: {machines: 3, rounds: 2}",
+            ["measure.machines: got 3, expected at most 2 machines"],
+        ),
         (BASE + "measure: 3", ["measure: got 3", "keys below it"]),
         (
             "axes: {variant: V, seq_len: [4]}\nmodel: {d_model: 8, heads: 2}",
@@ -229,6 +249,11 @@ def test_keys_may_be_merged_with_yaml_aliases() -> None:
         "devices: {cuda: {model: {<<: *model, heads: 4}}}"
     )
     assert loaded.settings("cuda").model.heads == 4
+
+
+def test_equal_limits_of_seconds_fit_together() -> None:
+    limits = suite(BASE + "measure: {min_seconds: 1, max_seconds: 1}").settings("cpu").measure
+    assert limits.min_seconds == limits.max_seconds == 1
 
 
 def test_a_wrong_entry_is_reported_once() -> None:

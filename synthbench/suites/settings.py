@@ -286,14 +286,22 @@ class Measure(Section):
         examples=[False],
     )
     min_samples: PositiveInt = Field(
-        default=10, description="Steady-state steps of a cell, at least.", examples=[20]
+        default=10,
+        description="Steady-state steps of a cell, at least, if `max_seconds` suffices for them; "
+        "there is at least one.",
+        examples=[20],
     )
     min_seconds: Seconds = Field(
-        default=0.5, description="Seconds of steady state, at least.", examples=[1.0]
+        default=0.5,
+        description="Seconds of steady state, at least, if `max_seconds` suffices for them after "
+        "the warm-up. Not more than `max_seconds`.",
+        examples=[1.0],
     )
     max_seconds: Seconds = Field(
         default=10.0,
-        description="Seconds of warm-up and steady state together, at most.",
+        description="Seconds of warm-up and steady state together, at most; no step begins after "
+        "them, also where there are fewer than `min_samples`. No step of the warm-up begins after "
+        "a third of them. The baseline beside a cell (`paired`) takes as long again.",
         examples=[20.0],
     )
     precision: Share | None = Field(
@@ -354,7 +362,33 @@ class Measure(Section):
             raise PydanticCustomError(
                 "machines",
                 "at most {rounds} machines, one per round; give more rounds, or fewer machines",
-                {"rounds": self.least_rounds},
+                {
+                    "keys": ["machines", "rounds"],
+                    "got": self.machines,
+                    "rounds": self.least_rounds,
+                },
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _enough_seconds(self) -> Measure:
+        if self.min_seconds > self.max_seconds:
+            values = {"min_seconds": self.min_seconds, "max_seconds": self.max_seconds}
+            least, most = (
+                "" if name in self.model_fields_set else f" ({value:g} is its default)"
+                for name, value in values.items()
+            )
+            raise PydanticCustomError(
+                "seconds",
+                "at most {seconds}, which is max_seconds and includes warm-up; give a smaller "
+                "min_seconds{least}, or a larger max_seconds{most}",
+                {
+                    "keys": [*values],
+                    "got": self.min_seconds,
+                    "seconds": f"{self.max_seconds:g}",
+                    "least": least,
+                    "most": most,
+                },
             )
         return self
 

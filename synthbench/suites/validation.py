@@ -54,10 +54,14 @@ def _line(
     mistake: Any, source: str, kind: str, override: Mapping[str, Any], top_keys: list[str]
 ) -> str:
     location: tuple[Any, ...] = tuple(part for part in mistake["loc"] if part not in TAGS)
+    context = mistake.get("ctx", {})
+    # Of keys of a section that do not fit together: the first is named.
+    places = [(*location, key) for key in context.get("keys", [])] or [location]
+    location = places[0]
     path = ".".join(part if len(part) <= 60 else quote(part) for part in map(str, location))
-    if _is_given_in(override, location):
+    if any(_is_given_in(override, place) for place in places):
         path = f"devices.{kind}.{path}"
-    got = mistake["input"]
+    got = context.get("got", mistake["input"])
     match mistake["type"]:
         case "missing":
             or_section = f", or under devices.{kind}" if override else ""
