@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -83,3 +84,17 @@ def test_mistakes_are_explained_in_one_line(by_task: Any, message: str) -> None:
 def test_data_replaces_the_source_of_tasks_that_have_one() -> None:
     with pytest.raises(NotationError, match=r"^suite mine has no task that takes --data \(its"):
         plan_suite(suite(), "cpu", data="texts.csv")
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"axes": {"variant": ["V"], "seq_len": [16], "task": ["cost", "costs"]}}, "axes.task.1"),
+        ({"tasks": {"costs": {}}}, "tasks.costs"),
+    ],
+)
+def test_an_unknown_task_is_named_with_file_and_key(changes: dict[str, Any], place: str) -> None:
+    own = suite(**changes, by_task={})
+    message = rf"^mine\.yaml: {re.escape(place)}: task 'costs' not known\. Did you mean cost"
+    with pytest.raises(NotationError, match=message):
+        plan_suite(own, "cpu")

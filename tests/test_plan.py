@@ -238,6 +238,21 @@ def test_a_selection_without_the_baseline_is_noted() -> None:
     assert plan(SMALL, variants=["random", "dot_product"]).notes == ()
 
 
+def test_what_a_suite_names_twice_is_measured_once_and_noted() -> None:
+    text = SMALL.replace("[V, R+V]", "[V, dot_product, 'FR(rank=[4, 4])', R]")
+    text = text.replace("axes: {", "axes: {batch: [1, 2, 1], ")
+    found = plan(text)
+    assert found.notes == (
+        "mine.yaml: axes.variant has V, FR(rank=4) more than once; each is measured once",
+        "mine.yaml: axes.batch has 1 more than once; each is measured once",
+    )
+    once = text.replace("dot_product, ", "").replace("[4, 4]", "4").replace("[1, 2, 1]", "[1, 2]")
+    assert found.cells == plan(once).cells
+    assert plan(once).notes == ()
+    selected = plan(text, variants=["V", "V"])
+    assert [note for note in selected.notes if "axes.variant" in note] == []
+
+
 def test_a_suite_that_names_no_baseline_and_has_none_is_noted() -> None:
     found = plan(SMALL.replace("[V, R+V]", "[R, D]"))
     assert found.notes == (

@@ -136,7 +136,15 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         (BASE + "measure: 3", ["measure: got 3", "keys below it"]),
         (
             "axes: {variant: V, seq_len: [4]}\nmodel: {d_model: 8, heads: 2}",
-            ["axes.variant: got 'V'", "a list"],
+            ["axes.variant: got 'V'", "a list; write [V]"],
+        ),
+        (
+            "axes: {variant: [V], seq_len: 16}\nmodel: {d_model: 8, heads: 2}",
+            ["axes.seq_len: got 16, expected a list; write [16]"],
+        ),
+        (
+            "axes: {variant: 'V, R', seq_len: [4]}\nmodel: {d_model: 8, heads: 2}",
+            ["axes.variant: got 'V, R', expected a list"],
         ),
         (
             "axes: {variant: [V], seq_len: []}\nmodel: {d_model: 8, heads: 2}",

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from synthbench.devices import device_kind, device_names
-from synthbench.errors import NotationError, SynthbenchError
+from synthbench.errors import NotationError, SynthbenchError, UnknownNameError
 from synthbench.run.host_client import NO_FRAMEWORK, Host, HostDiedError, error_of
 from synthbench.run.job import Job, Limits
 from synthbench.run.spread import on_any_of, spread_over_devices
@@ -38,6 +38,7 @@ def plan_suite(
     Raises also for an unknown task or option.
     """
     devices = device_names(device)
+    _require_tasks(suite, devices[0])
     if data is not None:
         suite = with_data(suite, devices[0], _tasks_with_data(suite, devices[0]), data)
     if machines is not None:
@@ -49,6 +50,17 @@ def plan_suite(
     for name in {**dict.fromkeys(plan.settings.axes.task), **plan.settings.tasks}:
         with_options(find(name), plan.settings.tasks.get(name, {}))
     return plan
+
+
+def _require_tasks(suite: Suite, device: str) -> None:
+    """Raise NotationError, with file and key, for a task that is not known."""
+    settings = suite.settings(device_kind(device).name)
+    places = {f"axes.task.{position}": name for position, name in enumerate(settings.axes.task)}
+    for place, name in (places | {f"tasks.{name}": name for name in settings.tasks}).items():
+        try:
+            find(name)
+        except UnknownNameError as error:
+            raise NotationError(f"{suite.source}: {place}: {error}") from error
 
 
 def _tasks_with_data(suite: Suite, device: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from synthbench.suites.selection import FRAMEWORKS as FRAMEWORKS
 from synthbench.suites.selection import (
     choose_frameworks,
     find_baseline,
+    notes_on_repeats,
     require_lengths,
     sizes_of_mixers,
     unique,
@@ -112,14 +113,20 @@ def make_plan(
     settings = suite.settings(kind)
     axes, measure = settings.axes, settings.measure
     chosen = choose_frameworks(suite, axes.framework, frameworks)
+    lists: dict[str, Sequence[Any]] = {n: own for n, own in axes if isinstance(own, tuple)}
     if variants is None:
-        names = variants_of_file(suite, axes.variant)
+        lists["variant"] = variants_of_file(suite, axes.variant)
+        names = unique(lists["variant"])
     else:
+        del lists["variant"]
         names = unique(map(canonical, expand_all(variants)))
+    if seq_lens is not None:
+        del lists["seq_len"]
     lengths = axes.seq_len if seq_lens is None else require_lengths(seq_lens)
     if not (chosen and names and lengths):
         raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
     baseline, notes = find_baseline(suite, settings, names, selected=variants is not None)
+    notes = (*notes, *notes_on_repeats(suite, lists))
     if substitute := suite.substitute_for(kind):
         used = f"suite {suite.name} has no section devices.{kind}; its settings are {substitute}"
         notes = (used, *notes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
@@ -73,7 +74,7 @@ def with_machines(suite: Suite, device: str, machines: int) -> Suite:
     return suite.model_copy(update={"devices": suite.devices | {kind: settings}})
 
 
-def variants_of_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
+def variants_of_file(suite: Suite, variants: Sequence[str]) -> list[str]:
     """The variants of a suite file in canonical notation, lists of options expanded."""
     names: list[str] = []
     for position, variant in enumerate(variants):
@@ -81,7 +82,20 @@ def variants_of_file(suite: Suite, variants: Sequence[str]) -> tuple[str, ...]:
             names += map(canonical, expand(variant))
         except (NotationError, UnknownNameError, ShapeError) as error:
             raise NotationError(f"{suite.source}: axes.variant.{position}: {error}") from error
-    return unique(names)
+    return names
+
+
+def notes_on_repeats(suite: Suite, axes: Mapping[str, Iterable[Any]]) -> tuple[str, ...]:
+    """A note for each axis of a suite file that has a value more than once."""
+    found: list[str] = []
+    for name, values in axes.items():
+        repeated = [str(value) for value, times in Counter(values).items() if times > 1]
+        if repeated:
+            found.append(
+                f"{suite.source}: axes.{name} has {shorten_list(repeated)} more than once; each "
+                "is measured once"
+            )
+    return tuple(found)
 
 
 def sizes_of_mixers(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:

@@ -9,6 +9,7 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from synthbench.errors import quote
+from synthbench.suites.schema import flow
 from synthbench.suites.settings import NUMBER_TAG, SECTION_TAG, Settings
 
 TAGS = {NUMBER_TAG, SECTION_TAG}
@@ -89,9 +90,19 @@ def _line(
             expected = f"a number of at least {mistake['ctx']['ge']}"
         case "less_than_equal":
             expected = f"a number of at most {mistake['ctx']['le']}"
+        case "tuple_type":
+            expected = EXPECTED["tuple_type"] + _as_list(got)
         case known_type:
             expected = EXPECTED.get(known_type, mistake["msg"])
     return f"{source}: {path}: got {quote(got)}, expected {expected}"
+
+
+def _as_list(value: Any) -> str:
+    """How a single value is written as a list, where that is short and plain."""
+    if not isinstance(value, str | int | float) or "," in str(value):
+        return ""
+    text = flow([value])
+    return f"; write {text}" if len(text) <= 60 else ""
 
 
 def _is_given_in(section: Mapping[str, Any], location: tuple[Any, ...]) -> bool:
