@@ -15,9 +15,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from typer.main import get_command
 
 from synthbench import __version__
-from synthbench.cli.app import main
+from synthbench.cli.app import app, main
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError
 from synthbench.record import Record
@@ -93,6 +94,22 @@ def suite_file(folder: Path, kind: str = "mixer", more: str = "") -> str:
     path = folder / "tiny.yaml"
     path.write_text(TINY % kind + more)
     return str(path)
+
+
+@pytest.mark.parametrize("option", ["--variants", "--variant"])
+def test_variants_are_chosen_by_the_same_option_everywhere(
+    option: str, capsys: Captured, tmp_path: Path
+) -> None:
+    suite = suite_file(tmp_path)
+    call = ("run", "--suite", suite, "--device", "cpu", "--dry-run", option, "R")
+    code, out, _ = synthbench(capsys, *call)
+    assert code == 0
+    assert ["variants", "R"] in [line.split() for line in out.splitlines()]
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    options = {name: {o for p in one.params for o in p.opts} for name, one in commands.items()}
+    taking = {name for name, known in options.items() if "--variants" in known}
+    assert taking >= {"run", "tune", "tables", "plot", "history", "inspect"}
+    assert [name for name in sorted(taking) if option not in options[name]] == []
 
 
 # --- parsing -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.completion import complete_run, complete_variants
-from synthbench.cli.options import Plugin, Results, split_list
+from synthbench.cli.options import VARIANTS_NAMES, Plugin, Results, split_list
 from synthbench.cli.output import say
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError
@@ -30,8 +30,7 @@ def inspect(
     variants: Annotated[
         list[str],
         typer.Option(
-            "--variants",
-            "--variant",
+            *VARIANTS_NAMES,
             metavar='"V,D"',
             help="Variants of the run, by comma; several are also drawn side by side.",
             show_default="V",

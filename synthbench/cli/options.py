@@ -17,6 +17,8 @@ from synthbench.cli.completion import (
 from synthbench.devices import ALLOWED, AUTO
 from synthbench.errors import NotationError, quote
 
+VARIANTS_NAMES = ("--variants", "--variant")  # of every command that takes variants
+
 Plugin = Annotated[
     list[str],
     typer.Option(
@@ -58,7 +60,7 @@ FrameworkOption = Annotated[
 VariantsOption = Annotated[
     list[str],
     typer.Option(
-        "--variants",
+        *VARIANTS_NAMES,
         metavar='"V,FR(rank=32)+V"',
         help="These variants in place of the suite's, by comma; FR(rank=[8,16]) is two. "
         "Repeatable.",

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli.completion import complete_run, complete_variants
-from synthbench.cli.options import Results, split_list
+from synthbench.cli.options import VARIANTS_NAMES, Results, split_list
 from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run, newest_run
 
@@ -48,7 +48,7 @@ def plot(
     variants: Annotated[
         list[str],
         typer.Option(
-            "--variants",
+            *VARIANTS_NAMES,
             metavar='"V,FR(rank=32)+V"',
             help="The variants to draw, separated by commas. Repeatable. Default: a few.",
             show_default=False,

@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.completion import complete_frameworks, complete_table, complete_variants
-from synthbench.cli.options import FRAMEWORKS_ADVICE, split_lengths, split_list
+from synthbench.cli.options import (
+    FRAMEWORKS_ADVICE,
+    VARIANTS_NAMES,
+    split_lengths,
+    split_list,
+)
 from synthbench.cli.output import console, write
 from synthbench.errors import NotationError, UnknownNameError
 
@@ -37,7 +42,7 @@ AllOption = Annotated[bool, typer.Option("--all", help="Print every table instea
 ShownVariants = Annotated[
     list[str],
     typer.Option(
-        "--variants",
+        *VARIANTS_NAMES,
         metavar='"V,FR(rank=32)+V"',
         help="Print only these variants, by comma. Repeatable.",
         show_default=False,
