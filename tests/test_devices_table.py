@@ -104,6 +104,17 @@ def test_what_is_missing_has_a_reason(other: Record, words: tuple[str, ...]) -> 
     assert table(trained(1, 10.0), other).rows[1][4:] == words
 
 
+def test_a_failed_cell_of_one_device_is_no_reference() -> None:
+    """It may have times: those of its other rounds, or from before it failed."""
+    for failed in (
+        [trained(1, 10.0, outcome="quarantined")],
+        [trained(1, 10.0), trained(1, 10.0, round=1, outcome="quarantined")],
+    ):
+        found = table(*failed, trained(2, 6.25), trained(2, 6.25, round=1))
+        assert found.rows[0][4:] == ("quarantined",) * 5
+        assert found.rows[1][4:] == (pytest.approx(4.8), *["1 device quarantined"] * 4)
+
+
 def stepped(devices: int, seconds: float, round: int = 0, **fields: Any) -> Record:
     """A cell of the task cost whose median step took these seconds."""
     mode = fields.pop("mode", "train")

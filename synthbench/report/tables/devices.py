@@ -64,10 +64,16 @@ def devices(grid: Grid, context: Context) -> Table | None:
     groups = sorted(groups, key=place)
     found: dict[str, Comparison | str] = {}
     for group in groups:
-        one = rates[group[0]] if cells[group[0]].devices == 1 else None
+        first = cells[group[0]]
+        one = rates[group[0]] if first.devices == 1 else None
+        failed = grid.missing(grid.key(first)) if one is not None else None
         for cell_id in group:
-            missing = grid.missing(grid.key(cells[cell_id]))
-            found[cell_id] = missing or compared(rates[cell_id], one, cells[cell_id].framework)
+            cell = cells[cell_id]
+            found[cell_id] = (
+                grid.missing(grid.key(cell))
+                or (failed and f"1 device {failed}")
+                or compared(rates[cell_id], one, cell.framework)
+            )
     rows: list[Row] = []
     estimates = _estimates(found, cells)
     for cell_id in (cell_id for group in groups for cell_id in group):
