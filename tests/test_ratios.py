@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from synthbench.analysis.comparison import Judgement
 from synthbench.record import Memory, Record
@@ -15,6 +16,7 @@ from synthbench.report.data.prepared import prepare
 from synthbench.report.data.table import Table
 from synthbench.report.screen.screen import screen_lines, screen_of
 from synthbench.report.tables.catalog import TABLES, make_tables, tables_from
+from synthbench.run_info import Machine
 from tests.test_tables import OF_OTHER_RUNS, cell, record, run_of, value
 
 LENGTHS = (128, 256, 512, 1024, 2048)
@@ -155,6 +157,24 @@ def test_a_run_that_is_too_noisy_for_any_verdict_begins_with_that() -> None:
     screen = "\n".join(line.text for line in screen_lines(screen_of(prepared)))
     assert "NO VERDICTS: there is too much noise" in screen
     assert " none " in screen and "fastest + (95%)" in screen
+
+
+def test_the_noise_of_several_machines_is_that_of_their_means() -> None:
+    """Three machines of three rounds are three values: the floor is 109% and not 53%."""
+    found = []
+    for number, apart in enumerate((0.4, -0.4, 0.4) * 3):
+        taken = {("V", 0): 0.01, ("V", 1): 0.01 * math.exp(apart), ("R", 0): 0.00125}
+        for (variant, replica), seconds in taken.items():
+            own = cell(variant, "torch", "train", 64, replica=replica)
+            one = record(own, seconds, round=number, timing=steady(seconds))
+            found.append(one.model_copy(update={"machine": f"m{number % 3}"}))
+    machines = [Machine(id=f"m{n}", environment={"cpu": "Some CPU"}) for n in range(3)]
+    tables = made(found, machines=machines)
+    spread = 0.4 / math.sqrt(3)
+    floor = math.exp(stats.t.ppf(0.975, 3) * spread)
+    assert value(tables["noise"], "noise floor") == pytest.approx(floor) and floor > 2
+    assert value(tables["ratios"], "L=64 verdict", variant="R").startswith("undecided")
+    assert tables["ratios"].context[0].startswith("NO VERDICTS")
 
 
 def test_a_quiet_run_has_no_banner(tables: dict[str, Table]) -> None:

@@ -47,7 +47,7 @@ class Noise:
         return max(1 + self.declared, floor.ratio(rounds) if floor else 1.0)
 
     def is_too_high(self, key: Key, rounds: int) -> bool:
-        """Whether there is too much noise for any verdict on a cell."""
+        """Whether there is too much noise for any verdict on a cell; `rounds` as for `margin`."""
         floor = self.floor(key)
         return floor is not None and floor.ratio(rounds) > TOO_NOISY
 

@@ -53,7 +53,7 @@ def judge_all(compared: Mapping[Key, Comparison], noise: Noise) -> list[Judgemen
         judged |= {key: one for (key, _), one in zip(members, verdicts, strict=True)}
     return [
         dataclasses.replace(one, verdict="undecided", further=None)
-        if noise.is_too_high(key, one.estimate.rounds) and one.verdict != "one round"
+        if noise.is_too_high(key, one.estimate.independent) and one.verdict != "one round"
         else one
         for key, one in ((key, judged[key]) for key in compared)
     ]
@@ -66,7 +66,7 @@ def noise_banner(verdicts: Verdicts, noise: Noise) -> str:
         for key, one in verdicts.items()
         if isinstance(one, Judgement) and one.verdict != "one round" and not key.replica
     }
-    noisy = [key for key, one in judged.items() if noise.is_too_high(key, one.estimate.rounds)]
+    noisy = [key for key, one in judged.items() if noise.is_too_high(key, one.estimate.independent)]
     advice = "Close other programs and measure again."
     if judged and all(one.verdict == "undecided" for one in judged.values()):
         return (
