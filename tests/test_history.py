@@ -175,6 +175,55 @@ def test_machines_and_devices_have_histories_of_their_own() -> None:
     assert [(one.machine, len(one.points)) for one in found] == [("another", 1), ("some-cpu", 2)]
 
 
+def shards(number: int, slow_length: int) -> Side:
+    """A run of two machines, of which `b` needs twice the time and measures this length."""
+    scaled = records({(variant, slow_length): 2.0 for variant in VARIANTS})
+    found = [
+        one.model_copy(update={"machine": "b" if one.cell.seq_len == slow_length else "a"})
+        for one in scaled
+    ]
+    started = f"2026-02-{number + 1:02}T00:00:00+00:00"
+    machines = [Machine(id=name) for name in "ab"[:: 1 - 2 * (number % 2)]]
+    return Side("", f"made_up/{number}", run_of(found, machines=machines, started=started))
+
+
+def test_a_cell_that_another_machine_measured_is_a_gap() -> None:
+    """The machines swap lengths from run 4 on; no cell has become faster or slower."""
+    sides = [shards(n, 128 if n < 4 else 256) for n in range(8)]
+    chosen = Chosen(variants=("R",), lengths=(128, 256))
+    found = histories(sides, {}, chosen, detect=change_points)
+    assert [(one.machine, len(one.points)) for one in found] == [("a", 8), ("b", 8)]
+    at_128, at_256 = (pytest.approx(1e-4 * length, rel=1e-3) for length in (128, 256))
+    twice = [pytest.approx(2e-4 * length, rel=1e-3) for length in (128, 256)]
+    gap = [None] * 4
+    assert [[line.seconds for line in one.lines] for one in found] == [
+        [gap + [at_128] * 4, [at_256] * 4 + gap],
+        [[twice[0]] * 4 + gap, gap + [twice[1]] * 4],
+    ]
+    assert not any(line.changes for one in found for line in one.lines)
+
+
+def test_the_order_of_the_machines_of_a_run_does_not_matter() -> None:
+    """All of them measured each cell."""
+    sides = []
+    for number, names in enumerate(("ab", "ba")):
+        own = [one.model_copy(update={"machine": "ab"[one.round % 2]}) for one in records()]
+        machines = [Machine(id=name) for name in names]
+        sides.append(Side("", str(number), run_of(own, machines=machines)))
+    found = only(sides, {})
+    assert (found.machine, len(found.points)) == ("a, b", 2)
+    assert all(None not in line.seconds for line in found.lines)
+
+
+def test_a_run_without_a_cell_is_in_the_history_of_its_machine() -> None:
+    empty = Side("", "empty", run_of([], machines=[Machine(id="some-cpu")]))
+    unknown = Side("", "unknown", run_of([], machines=[]))
+    found = histories([side(0), empty, unknown], {})
+    assert [(one.machine, len(one.points)) for one in found] == [
+        ("some-cpu", 2), ("unknown machine", 1),
+    ]  # fmt: skip
+
+
 def test_a_cell_that_a_run_did_not_measure_is_a_gap() -> None:
     sides = slow_from(5)
     kept = [one for one in sides[2].run.records if one.cell.variant != "R"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -17,6 +17,8 @@ from synthbench.report.data.context import variant_order
 from synthbench.report.data.grid import Grid, Key
 from synthbench.run_info import RunInfo
 from synthbench.suites.cell import Cell
+
+UNKNOWN = "unknown machine"
 
 Detect = Callable[[Sequence[Sequence[float]]], list[list[int]]]
 
@@ -54,6 +56,7 @@ class Line:
 class History:
     """The runs of a suite on one machine and device, oldest first.
 
+    `machine`: also several ones that together measured the rounds of each cell.
     `margin`: a smaller change is not marked; a ratio above 1.
     """
 
@@ -86,15 +89,24 @@ def histories(
     chosen: Chosen = Chosen(),
     detect: Detect | None = None,
 ) -> list[History]:
-    """One history per device and machine, by the dates of commits; without `detect`, no changes."""
+    """One history per device and machine, by the dates of commits; without `detect`, no changes.
+
+    The machine is that of the cells: in a run of several machines, another one may have measured a
+    cell than in the run before.
+    """
     groups: dict[tuple[str, str], list[Side]] = {}
     for side in sides:
-        machines = ", ".join(machine.id for machine in side.run.info.machines)
-        groups.setdefault((side.run.info.device, machines or "unknown machine"), []).append(side)
+        without_cells = {machine.id for machine in side.run.info.machines}
+        for machine in sorted({*map(_named, side.machines.values() or [without_cells])}):
+            groups.setdefault((side.run.info.device, machine), []).append(side)
     return [
         _history(device, machine, group, dates, chosen, detect)
         for (device, machine), group in sorted(groups.items(), key=lambda item: item[0])
     ]
+
+
+def _named(machines: Iterable[str]) -> str:
+    return ", ".join(name or UNKNOWN for name in sorted(machines)) or UNKNOWN
 
 
 def _history(
@@ -108,7 +120,8 @@ def _history(
     points = {id(side): _point(side, dates) for side in sides}
     ordered = sorted(sides, key=lambda side: (points[id(side)].date, side.run.info.started))
     margin = 1 + max(side.noises["seconds"].declared for side in ordered)
-    seconds = {place: _seconds(ordered, cell) for place, cell in _cells(ordered, chosen).items()}
+    cells = _cells(ordered, machine, chosen)
+    seconds = {place: _seconds(ordered, machine, cell) for place, cell in cells.items()}
     seconds = {place: found for place, found in seconds.items() if any(s for s in found)}
     changes = _changes(list(seconds.values()), margin, detect)
     lines = [
@@ -135,11 +148,18 @@ def _parsed(started: str) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
-def _cells(sides: Sequence[Side], chosen: Chosen) -> dict[Key, Cell]:
-    """The chosen cells of all runs, in the order of the newest run's tables."""
-    records = [record for side in sides for record in side.grid.records]
+def _is_of(machine: str, side: Side, cell_id: str) -> bool:
+    """Whether this machine has measured a cell in a run."""
+    return cell_id in side.machines and _named(side.machines[cell_id]) == machine
+
+
+def _cells(sides: Sequence[Side], machine: str, chosen: Chosen) -> dict[Key, Cell]:
+    """The chosen cells that the machine measured, in the order of the newest run's tables."""
+    records = [
+        record for side in sides for record in side.grid.records if _is_of(machine, side, record.id)
+    ]
     grid = Grid(records, variant_order(sides[-1].run.info))
-    cells = {grid.key(cell): cell for side in sides for cell in side.cells}
+    cells = {grid.key(record.cell): record.cell for record in records}
     shown: dict[Key, Cell] = {}
     for key in grid.keys:
         lengths = chosen.lengths or (_longest(grid, key),)
@@ -158,11 +178,12 @@ def _longest(grid: Grid, key: Key) -> int:
     return grid.longest(key.setting)
 
 
-def _seconds(sides: Sequence[Side], cell: Cell) -> list[float | None]:
-    """The geometric mean of the rounds in each run."""
+def _seconds(sides: Sequence[Side], machine: str, cell: Cell) -> list[float | None]:
+    """The geometric mean of the rounds in each run on this machine."""
     found: list[float | None] = []
     for side in sides:
-        sample = side.grid.sample(side.key(cell)) if cell.id in side.machines else "not run"
+        is_here = _is_of(machine, side, cell.id)
+        sample = side.grid.sample(side.key(cell)) if is_here else "not run"
         found.append(None if isinstance(sample, str) else math.exp(float(np.mean(sample.logs))))
     return found
 
