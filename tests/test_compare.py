@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from synthbench.errors import NotationError, ResultsError
 from synthbench.record import Measurements, Memory, Record
 from synthbench.report.compare.as_json import comparisons_json
-from synthbench.report.compare.comparison import RunComparison, compare_runs
+from synthbench.report.compare.comparison import COSTS, RunComparison, compare_runs
 from synthbench.report.compare.environment import environment_changes
 from synthbench.report.compare.gate import hidden_by_margin, parse_conditions, violations
 from synthbench.report.compare.headline import headline
@@ -286,6 +286,25 @@ def test_cells_of_other_sets_of_machines_are_not_compared() -> None:
     )
     assert found.no_times and not found.costs["time"]
     assert found.agreements()["agree"] == 6
+
+
+@pytest.mark.parametrize("known", [("one",), ("two",), ("one", "two")])
+def test_peaks_of_other_machines_are_not_compared(known: tuple[str, ...]) -> None:
+    """Run A knows the peaks of R on these machines only, and run B on the machine `two` only."""
+
+    def of_run(letter: str, known: tuple[str, ...]) -> Side:
+        found = spread(records(rounds=4), ["one", "two"], {"one": 1.0, "two": 2.0})
+        for at, one in enumerate(found):
+            if one.cell.variant == "R" and one.machine not in known:
+                memory = Memory(parameters=1, optimizer=1, batch=1, peak=None, method="")
+                less = one.measurements.model_copy(update={"memory": memory})
+                found[at] = one.model_copy(update={"measurements": less})
+        return side(letter, found, machines=[Machine(id=name) for name in ("one", "two")])
+
+    found = compare_runs(of_run("A", known), of_run("B", ("two",)))
+    variants = {name: {one.place.variant for one in found.costs[name]} for name in COSTS}
+    assert variants["time"] == set(VARIANTS)
+    assert variants["memory"] == set(VARIANTS) - ({"R"} if known != ("two",) else set())
 
 
 def test_another_device_is_named_and_only_conclusions_are_compared() -> None:

@@ -185,12 +185,17 @@ def _costs(
     pairs: Sequence[tuple[Cell, Cell]],
     measured: Measured,
 ) -> list[CostChange]:
-    """The cells that both runs measured, all judged together."""
+    """The cells that both runs measured, all judged together.
+
+    A cell whose cost is not known of the same machines in both runs has no ratio, as one that other
+    machines measured.
+    """
     found: list[tuple[Cell, Cell, Pair]] = []
     for own, other in pairs:
-        one = first.grid.sample(first.key(own), COSTS[measured])
-        another = second.grid.sample(second.key(other), COSTS[measured])
-        if not isinstance(one, str) and not isinstance(another, str):
+        one, another = first.sample(own, COSTS[measured]), second.sample(other, COSTS[measured])
+        if isinstance(one, str) or isinstance(another, str):
+            continue
+        if set(one.machines) == set(another.machines):
             found.append((own, other, Pair(one, another, own.framework)))
     changes: list[CostChange] = []
     noises = [side.noises[COSTS[measured]] for side in (first, second)]

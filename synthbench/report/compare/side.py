@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from synthbench.analysis.comparison import Judgement
+from synthbench.analysis.two_runs import Sample
 from synthbench.record import latest
 from synthbench.report.data.context import named, variant_order
 from synthbench.report.data.grid import Cost, Grid, Key
@@ -44,12 +45,23 @@ class Side:
     @cached_property
     def machines(self) -> dict[str, set[str]]:
         """Cell id -> the machines that measured it."""
-        known = [machine.id for machine in self.run.info.machines]
-        alone = known[0] if len(known) == 1 else ""
         found: dict[str, set[str]] = {}
         for record in latest(self.grid.records):
-            found.setdefault(record.id, set()).add(record.machine or alone)
+            found.setdefault(record.id, set()).add(record.machine or self._machine)
         return found
+
+    @cached_property
+    def _machine(self) -> str:
+        """That of records which name none; empty if it is not known."""
+        known = [machine.id for machine in self.run.info.machines]
+        return known[0] if len(known) == 1 else ""
+
+    def sample(self, cell: Cell, cost: Cost) -> Sample | str:
+        """The costs of a cell, with the machine of each; or why it has none."""
+        found = self.grid.sample(self.key(cell), cost)
+        if isinstance(found, str):
+            return found
+        return found._replace(machines=tuple([name or self._machine for name in found.machines]))
 
     @cached_property
     def kernels(self) -> dict[str, str]:
