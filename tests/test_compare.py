@@ -180,6 +180,77 @@ def test_a_cell_that_fails_now_is_named() -> None:
     assert met(back, "any") == ["torch train R L=128 (oom -> ok)"]
 
 
+def planned(**axes: Any) -> dict[str, Any]:
+    """The settings of a run of the made-up cells, with other axes."""
+    every = {
+        "variant": list(VARIANTS), "framework": ["torch"], "mode": ["train"],
+        "seq_len": list(LENGTHS), "batch": [2],
+    }  # fmt: skip
+    settings = {"axes": every | axes, "baseline": "V", "model": {"d_model": 64, "heads": 4}}
+    return {"settings": settings}
+
+
+def test_a_cell_that_was_planned_and_is_missing_now_is_named() -> None:
+    """The run was interrupted before it."""
+    kept = [one for one in records() if (one.cell.variant, one.cell.seq_len) != ("R", 128)]
+    found = compared(records(), kept, **planned())
+    gone = ["torch train R L=128 (ok -> not run)"]
+    assert met(found, "failed") == gone and met(found, "any") == gone
+    assert "Another outcome: 1 cell." in headline(found)
+    assert "8 cells in both; 1 only in A." in headline(found)
+    outcomes = next(table for table in comparison_tables(found) if table.name == "outcomes")
+    assert outcomes.rows == [("torch", "train", "R", "128", "ok", "not run")]
+    assert json.loads(comparisons_json([found], []))["comparisons"][0]["outcomes"][0]["first"]
+    assert met(compared(kept, records(), **planned()), "failed", "any") == []
+
+
+@pytest.mark.parametrize(
+    ("axes", "missed"),
+    [
+        ({}, ["V L=128", "R L=64", "R L=128", "R L=256", "FR(rank=32)+V L=128"]),
+        ({"variant": ["V", "FR(rank=32)+V"]}, ["V L=128", "FR(rank=32)+V L=128"]),
+        ({"seq_len": [64, 256]}, ["R L=64", "R L=256"]),
+        ({"variant": ["V", "FR(rank=32)+V"], "seq_len": [64, 256]}, []),
+    ],
+)
+def test_a_cell_that_was_not_planned_is_not_missed(axes: dict[str, Any], missed: list[str]) -> None:
+    left = [one for one in records() if one.cell.variant != "R" and one.cell.seq_len != 128]
+    found = compared(records(), left, **planned(**axes))
+    assert met(found, "failed") == [f"torch train {name} (ok -> not run)" for name in missed]
+
+
+def test_a_framework_that_could_not_be_loaded_is_missed() -> None:
+    in_jax = [one.cell.changed(framework="jax", compile="compiled") for one in records()]
+    before = [
+        *records(),
+        *(
+            one.model_copy(update={"cell": own, "id": own.id})
+            for one, own in zip(records(), in_jax, strict=True)
+        ),
+    ]
+    both = {"framework": ["torch", "jax"]}
+    assert len(met(compared(before, records(), **planned(**both)), "failed")) == 9
+    assert met(compared(before, records(), **planned()), "failed") == []
+
+
+def test_a_missing_twin_is_named_where_it_was_planned() -> None:
+    twins = [
+        one.model_copy(update={"cell": twin, "id": twin.id})
+        for one in records() if one.cell.variant == "V"
+        for twin in [one.cell.changed(replica=1)]
+    ]  # fmt: skip
+    for rounds, missed in ((1, 0), (ROUNDS, 3)):
+        settings = planned()["settings"] | {"measure": {"rounds": rounds}}
+        found = compared([*records(), *twins], records(), settings=settings)
+        assert len(met(found, "failed")) == missed
+
+
+def test_without_a_plan_that_can_be_read_every_missing_cell_is_named() -> None:
+    kept = [one for one in records() if one.cell.variant != "R"]
+    settings = {"axes": {"of_another_version": [1]}, "baseline": "V"}
+    assert len(met(compared(records(), kept, settings=settings), "failed")) == 3
+
+
 def test_other_kernels_and_disturbances_are_remarked() -> None:
     after = [
         one.model_copy(update={"measurements": Measurements.model_validate(

@@ -142,7 +142,8 @@ def make_plan(
     skipped: dict[str, Skip] = {}
     given = () if seq_lens is None else ("seq_len",)
     every = (
-        _every_cell(suite, settings_for(settings, task, given), task, device) for task in axes.task
+        every_cell(suite.source, settings_for(settings, task, given), task, device)
+        for task in axes.task
     )
     for cell in itertools.chain.from_iterable(every):
         begin(cell)
@@ -171,14 +172,14 @@ def make_plan(
     )
 
 
-def _every_cell(suite: Suite, settings: Settings, task: str, device: str) -> Iterator[Cell]:
+def every_cell(source: str, settings: Settings, task: str, device: str) -> Iterator[Cell]:
     """Every combination of a task's axes that has few enough tokens, in the order of the settings.
 
-    `settings` are those of the task.
+    `settings` are those of the task; `source` is their file. Not the A/A twins.
     """
     axes = settings.axes
     models = settings.models or {"": settings.model}
-    own_sizes = {label: sizes_of_mixers(suite, model.mixers) for label, model in models.items()}
+    own_sizes = {label: sizes_of_mixers(source, model.mixers) for label, model in models.items()}
     seeds = axes.seed or (settings.measure.seed,)
     of_run = itertools.product(models, seeds, axes.devices or (1,))
     of_step = itertools.product(axes.mode, axes.variant, axes.framework)

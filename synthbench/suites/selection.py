@@ -98,14 +98,14 @@ def notes_on_repeats(suite: Suite, axes: Mapping[str, Iterable[Any]]) -> tuple[s
     return tuple(found)
 
 
-def sizes_of_mixers(suite: Suite, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:
-    """`model.mixers` by canonical notation."""
+def sizes_of_mixers(source: str, sizes: Mapping[str, MixerSizes]) -> dict[str, MixerSizes]:
+    """`model.mixers` by canonical notation; `source`: the file that has them."""
     found: dict[str, MixerSizes] = {}
     for variant, own in sizes.items():
         try:
             found[canonical(variant)] = own
         except (NotationError, UnknownNameError, ShapeError) as error:
-            raise NotationError(f"{suite.source}: model.mixers.{variant}: {error}") from error
+            raise NotationError(f"{source}: model.mixers.{variant}: {error}") from error
     return found
 
 

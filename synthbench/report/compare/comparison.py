@@ -24,7 +24,8 @@ from synthbench.errors import ResultsError
 from synthbench.report.compare.environment import Change, environment_changes
 from synthbench.report.compare.matching import Match, match_cells
 from synthbench.report.compare.side import Side
-from synthbench.report.data.grid import Cost, Key
+from synthbench.report.compare.vanished import vanished_cells
+from synthbench.report.data.grid import NOT_RUN, Cost, Key
 from synthbench.suites.cell import Cell
 
 Measured = Literal["time", "memory"]
@@ -147,7 +148,10 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
         second,
         match,
         environment_changes(first.run.info, second.run.info),
-        _outcomes(first, second, pairs),
+        sorted(
+            _outcomes(first, second, pairs) + _vanished(first, second, match),
+            key=lambda one: order[first.grid.ids[one.place]],
+        ),
         costs,
         _conclusions(first, second, concluding),
         _crossings(first, second, concluding),
@@ -261,6 +265,11 @@ def _outcomes(first: Side, second: Side, pairs: Sequence[tuple[Cell, Cell]]) -> 
         if one != another:
             found.append(OutcomeChange(key, one, another))
     return found
+
+
+def _vanished(first: Side, second: Side, match: Match) -> list[OutcomeChange]:
+    places = [first.key(cell) for cell in vanished_cells(first, second, match)]
+    return [OutcomeChange(place, first.grid.missing(place) or "ok", NOT_RUN) for place in places]
 
 
 def _conclusions(first: Side, second: Side, pairs: Sequence[tuple[Cell, Cell]]) -> list[Conclusion]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from synthbench.errors import ResultsError
@@ -33,8 +33,8 @@ def match_cells(
     """Match the cells of two runs; raises ResultsError, with these names, if none matches."""
     differing = _differing(first, second)
     ignored = frozenset(differing)
-    others = {_content(cell, ignored): cell for cell in second}
-    own = {_content(cell, ignored): cell for cell in first}
+    others = {content_of(cell, ignored): cell for cell in second}
+    own = {content_of(cell, ignored): cell for cell in first}
     pairs = [(cell, others[content]) for content, cell in own.items() if content in others]
     if not pairs:
         raise ResultsError(
@@ -81,7 +81,8 @@ def _text(values: Mapping[str, Mapping[str, None]]) -> str:
     return ", ".join(f"{value} in {framework}" for framework, value in sorted(single.items()))
 
 
-def _content(cell: Cell, ignored: frozenset[str]) -> tuple[tuple[str, str], ...]:
+def content_of(cell: Cell, ignored: Collection[str]) -> tuple[tuple[str, str], ...]:
+    """The fields of a cell as text, without those in `ignored`."""
     content = cell.flat()
     return tuple((name, str(content[name])) for name in FLAT_FIELDS if name not in ignored)
 
