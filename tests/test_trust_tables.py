@@ -72,6 +72,22 @@ def test_a_disturbed_number_is_marked_and_its_reason_listed() -> None:
     assert not any("see the table `warnings`" in line for line in quiet["speed"].context)
 
 
+def test_what_was_measured_again_is_not_among_the_warnings() -> None:
+    own = cell("V", "torch", "forward", 64)
+    again = record(own, 0.01).model_copy(update={"attempt": 1})
+    tables = made([record(own, 0.01, warnings=[BUSY]), again])
+    assert tables["warnings"].rows == []
+    assert tables["warnings"].note == "No disturbance was seen while the cells were timed."
+    assert not any("see the table `warnings`" in line for line in tables["speed"].context)
+
+
+def test_the_warning_of_an_a_a_twin_is_its_own() -> None:
+    twins = [cell("V", "torch", "forward", 64, replica=n) for n in (0, 1)]
+    tables = made([record(twins[0], 0.01), record(twins[1], 0.01, warnings=[BUSY])])
+    assert tables["warnings"].rows == [("V (A/A twin)", "torch", "forward", 64, "0", BUSY)]
+    assert tables["warnings"].note.startswith("1 of 2 cells")
+
+
 def compiled(compile_seconds: float, first: float, median: float) -> Timing:
     return Timing(
         build_seconds=0.001, compile_seconds=compile_seconds, first_step_seconds=first,

@@ -77,7 +77,7 @@ def context_of(run: Run, grid: Grid) -> Context:
     if run.damaged:
         state.append(f"{len(run.damaged)} damaged lines of records.jsonl were skipped.")
     lines += state
-    if grid.disturbed or any(record.warnings for record in run.records):
+    if grid.disturbed:
         lines.append(
             f"{MARK}: something disturbed the cell while it was timed; see the table `warnings`."
         )
