@@ -155,7 +155,7 @@ def test_the_longer_half_is_rounded_up_and_has_at_least_three(count: int, used: 
     [
         ([0.1, 0.2, 0.3], "always", None),
         ([-0.3, -0.2, -0.1], "never", None),
-        ([-0.3, 0.1, -0.1], "never", None),
+        ([-0.3, 0.1, -0.1], "falls behind", 100 * 10**0.5),  # only in between it is better
         ([-0.1, 0.1, 0.3], "overtakes", 10 * 10**0.5),
         ([-0.3, -0.1, 0.3], "overtakes", 100 * 10**0.25),
         ([0.1, -0.3, 0.1], "overtakes", 100 * 10**0.75),

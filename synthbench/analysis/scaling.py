@@ -117,7 +117,7 @@ def crossing(
     if means[-1] > 0:
         kind = "always" if bool(np.all(means > 0)) else "overtakes"
     else:
-        kind = "falls behind" if means[0] > 0 else "never"
+        kind = "falls behind" if bool(np.any(means > 0)) else "never"
     if rises is None:
         rises = kind != "falls behind"
     found = _last_change(x.tolist(), means.tolist(), rises)
