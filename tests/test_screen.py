@@ -386,6 +386,30 @@ def test_trust_counts_what_failed_and_what_was_disturbed() -> None:
     assert "1.00*" in text or "10.0*" in text  # V in jax, train, at length 64, was disturbed
 
 
+def test_trust_names_the_first_variant_that_was_not_checked() -> None:
+    """Where there is room for it; its framework where there are several."""
+
+    def of_run(*names: str, twin: bool = False) -> str:
+        found = [record(cell("V", "torch", "train", 64))]
+        found += [record(cell("V", "torch", "train", 64, replica=1))] * twin
+        found += [record(cell(name, "torch", "train", 64), parity=None) for name in names]
+        return line_of(text_of_run(found), "Trust: ")
+
+    assert of_run().startswith("Trust: parity 1 of 1; noise ")
+    assert of_run("fnet").startswith("Trust: parity 1 of 2 (1 not checked: fnet); noise ")
+    first = of_run("fnet", "gau", twin=True)
+    assert first.startswith("Trust: parity 1 of 3 (2 not checked, first: fnet); noise ")
+    assert of_run("FR(rank=32)+D(tie_query=true)+V").startswith(
+        "Trust: parity 1 of 2 (1 not checked); noise "
+    )
+    both = [record(cell(name, "torch", "train", 64)) for name in ("V", "R")]
+    both += [record(cell("V", "jax", "train", 64))]
+    both += [record(cell("R", "jax", "train", 64), parity=None)]
+    assert line_of(text_of_run(both), "Trust: ").startswith(
+        "Trust: parity 3 of 4 (1 not checked: R in jax); noise not measured; "
+    )
+
+
 def test_what_to_see_next_are_variants_with_numbers() -> None:
     found = [record(cell(name, "torch", "train", 64), 0.02) for name in ("V", "FR")]
     found += [record(cell("R", "torch", "train", 64), outcome="quarantined", reason="wrong")]

@@ -317,6 +317,71 @@ def test_parity_shows_the_largest_error_and_the_verdict() -> None:
     assert value(parity, "verdict", variant="fnet") == "not checked"
 
 
+def checked(passed: bool, forward: float | None = 1e-6) -> Parity:
+    return Parity(against="numpy", forward=forward, gradient=forward, tolerance=2e-5,
+                  gradient_tolerance=None, passed=passed)  # fmt: skip
+
+
+@pytest.mark.parametrize("other", ["crashed", "ok"])
+def test_a_failed_check_does_not_disappear_behind_another_round(other: Outcome) -> None:
+    """A round that crashed has no check, and one that is ok has passed it."""
+    own, beside = cell("R", "torch", "train", 64), cell("R", "torch", "train", 128)
+    for first in (0, 1):
+        parity = made([
+            record(own, outcome="quarantined", round=first, parity=checked(False, 0.5)),
+            record(own, outcome=other, round=1 - first,
+                   parity=checked(True) if other == "ok" else None),
+            record(beside, parity=checked(True)),
+        ])["parity"]  # fmt: skip
+        assert value(parity, "verdict", variant="R") == "FAILED in 1 of 2 cells"
+        assert value(parity, "forward error", variant="R") == 0.5
+        assert value(parity, "forward tolerance", variant="R") == 2e-5
+        assert value(parity, "against", variant="R") == "numpy"
+
+
+def test_a_check_that_could_not_be_made_has_failed() -> None:
+    """Its process died each time; not so where the suite wants no check, or time ran out."""
+    lengths = [cell("R", "torch", "train", n) for n in LENGTHS]
+    crashed = record(lengths[0], outcome="quarantined", parity=None)
+    alone = made([crashed])["parity"]
+    assert [row[2:] for row in alone.rows] == [
+        (*["quarantined"] * 5, "FAILED in 1 of 1 cells")
+    ]  # fmt: skip
+    beside = made([crashed, record(lengths[1], parity=checked(True))])["parity"]
+    assert value(beside, "verdict", variant="R") == "FAILED in 1 of 2 cells"
+    assert value(beside, "forward error", variant="R") == 1e-6
+    unchecked = made([record(lengths[0], outcome="unchecked", parity=None)])["parity"]
+    assert value(unchecked, "verdict", variant="R") == "not checked"
+    settings = {"axes": {"variant": ["R"]}, "measure": {"parity": False}}
+    (off,) = (one for one in make_tables(run_of([crashed], settings=settings))
+              if one.name == "parity")  # fmt: skip
+    assert value(off, "verdict", variant="R") == "not checked"
+
+
+def test_a_mixer_without_reference_may_fail_the_check() -> None:
+    """It reads what a mask hides."""
+    fnet = cell("fnet", "torch", "train", 64)
+    found = checked(False, None).model_copy(update={"against": "none: no reference"})
+    parity = made([record(fnet, outcome="quarantined", parity=found)])["parity"]
+    assert value(parity, "verdict", variant="fnet") == "FAILED in 1 of 1 cells"
+    assert value(parity, "forward error", variant="fnet") == "no reference"
+
+
+def test_seeds_share_a_check() -> None:
+    def of(task: str, passed: bool, **fields: Any) -> list[Record]:
+        made = [cell("V", "torch", "train", 64, task=task, seed=n, **fields) for n in (0, 1, 2)]
+        return [record(own, parity=checked(passed or own.seed < 2)) for own in made]
+
+    assert made(of("cost", True))["parity"].rows == [
+        ("V", "torch", 1e-6, 2e-5, 1e-6, "no reference", "numpy", "passed")
+    ]
+    two = made([*of("cost", True, batch=2), *of("cost", False, batch=4)])["parity"]
+    assert [(*row[:3], row[-1]) for row in two.rows] == [
+        ("batch=2", "V", "torch", "passed"),
+        ("batch=4", "V", "torch", "FAILED in 1 of 3 cells"),
+    ]
+
+
 def test_rows_follow_the_suite_and_the_order_of_records_changes_nothing() -> None:
     records = list(all_records())
     shuffled = random.Random(1).sample(records, len(records))

@@ -39,7 +39,9 @@ COMMON_METRICS: dict[str, Metric] = {
     "predicted_tool": Metric(
         "predicted by", type="text", of=measured("predicted_memory", "tool")
     ),
-    "parity_against": Metric("against", type="text", of=measured("parity", "against")),
+    "parity_against": Metric(
+        "against", type="text", of=measured("parity", "against"), pool="join"
+    ),
     "parity_forward": Metric(
         "error", "1", "lower", scientific, of=measured("parity", "forward"), pool="max"
     ),
@@ -47,12 +49,14 @@ COMMON_METRICS: dict[str, Metric] = {
         "error", "1", "lower", scientific, of=measured("parity", "gradient"), pool="max"
     ),
     "parity_tolerance": Metric(
-        "tolerance", format=scientific, of=measured("parity", "tolerance")
+        "tolerance", format=scientific, of=measured("parity", "tolerance"), pool="max"
     ),
     "parity_gradient_tolerance": Metric(
-        "tolerance", format=scientific, of=measured("parity", "gradient_tolerance")
+        "tolerance", format=scientific, of=measured("parity", "gradient_tolerance"), pool="max"
     ),
-    "parity_passed": Metric("passed", type="flag", of=measured("parity", "passed")),
+    "parity_passed": Metric(
+        "passed", type="flag", of=measured("parity", "passed"), pool="min"  # not if any failed
+    ),
     "encoder_spread": Metric("spread of encoder weights"),  # of trainings with the option spread
     "decoder_spread": Metric("spread of decoder weights"),
     "built_form": Metric("form", type="text", of=measured("form")),

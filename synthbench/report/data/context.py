@@ -49,6 +49,7 @@ class Context:
     verdicts: Verdicts = field(default_factory=dict)
     qualities: Sequence[Quality] = ()  # of its trainings
     agreements: Sequence[Agreement] = ()  # of the frameworks, about the same
+    checks_parity: bool = True  # before a cell is measured
 
     def ceilings_of(self, machine: str) -> Sequence[Ceiling]:
         """The ceilings of a machine; all of the run where that is not known."""
@@ -86,8 +87,9 @@ def context_of(run: Run, grid: Grid) -> Context:
     remarks = (*setting, *state)
     ceilings = {machine.id: machine.ceilings for machine in run.info.machines}
     return Context(
-        baseline, tuple(lines), noise, tuple(run.info.ceilings), ceilings, choices, remarks
-    )
+        baseline, tuple(lines), noise, tuple(run.info.ceilings), ceilings, choices, remarks,
+        checks_parity=run.info.settings.get("measure", {}).get("parity", True),
+    )  # fmt: skip
 
 
 def variant_order(info: RunInfo) -> list[str]:

@@ -430,6 +430,14 @@ class Grid:
         """The A/A twins of the run."""
         return [key for key in self.keys if key.replica]
 
+    def settings_without(self, name: str) -> dict[str, str]:
+        """Each setting -> the same without one field."""
+        fields = [field for field in self.setting_fields if field != name]
+        return {
+            key.setting: self._setting(self._cells[cell_id], fields)
+            for key, cell_id in self.ids.items()
+        }
+
     def settings(self) -> list[str]:
         """The settings, sorted."""
         return list(self._settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+WIDTH = 100  # of the screen, where the terminal is not wider
 GAP = "  "  # between pieces
 
 

@@ -11,9 +11,11 @@ from synthbench.report.data.context import either, gpus
 from synthbench.report.data.grid import NOT_RUN, TWIN, Key
 from synthbench.report.data.noise import percentage
 from synthbench.report.data.prepared import Prepared
+from synthbench.report.screen.fit import WIDTH
 from synthbench.report.tables.metrics import task_metrics
-from synthbench.report.tables.parity import parity
+from synthbench.report.tables.parity import NOT_CHECKED, PASSED, checks_of
 
+TRUST = "Trust: "
 LIBRARIES = ("torch", "jax")  # whose versions are named
 
 
@@ -52,14 +54,28 @@ def measured(prepared: Prepared) -> list[str]:
 def trust(prepared: Prepared) -> list[str]:
     """Parity, noise floor, disturbed and quarantined cells, and cells without numbers.
 
-    So short that it fits one line of a screen, with what was set aside too.
+    So short that it fits one line of a screen, with what was set aside too. The first variant that
+    was not checked is named if there is room for it.
     """
+    checks = checks_of(prepared.grid, prepared.context)
+    passed = f"parity {sum(one.verdict == PASSED for one in checks)} of {len(checks)}"
+    unchecked = [one for one in checks if one.verdict == NOT_CHECKED]
+    others = _other_counts(prepared)
+    if not unchecked:
+        return [passed, *others]
+    count = f"{len(unchecked)} {NOT_CHECKED}{', first' * (len(unchecked) > 1)}"
+    several = len({one.framework for one in checks}) > 1
+    name = unchecked[0].variant + f" in {unchecked[0].framework}" * several
+    first = f"{passed} ({count}: {name})"
+    if len(TRUST + "; ".join([first, *others])) <= WIDTH:
+        return [first, *others]
+    return [f"{passed} ({len(unchecked)} {NOT_CHECKED})", *others]
+
+
+def _other_counts(prepared: Prepared) -> list[str]:
+    """What `trust` says beside parity."""
     grid, noise = prepared.grid, prepared.context.noise
-    verdicts = Counter(str(row[-1]) for row in parity(grid, prepared.context).rows)
-    passed, total = verdicts["passed"], sum(verdicts.values())
-    unchecked = verdicts["not checked"]
-    found = [f"parity {passed} of {total}"]
-    found[0] += f" ({unchecked} not checked)" if unchecked else ""
+    found: list[str] = []
     medians = [
         f"{framework} {percentage(statistics.median(floors))}"
         for framework, floors in noise.by_framework.items()

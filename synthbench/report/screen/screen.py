@@ -14,12 +14,13 @@ from synthbench.report.data.selection import Selection
 from synthbench.report.data.table import MARK
 from synthbench.report.screen.block_lines import Detail, block_lines
 from synthbench.report.screen.blocks import Block, blocks_of
+from synthbench.report.screen.fit import WIDTH as WIDTH
 from synthbench.report.screen.fit import flow
-from synthbench.report.screen.head import failures, measured, remarks, trust
+from synthbench.report.screen.head import TRUST, failures, measured, remarks, trust
 from synthbench.report.screen.learned import Learned, learned_of
 from synthbench.report.screen.texts import MARKS
 
-HEIGHT, WIDTH = 40, 100  # of the screen, where the terminal is not wider
+HEIGHT = 40  # of the screen
 MOST_WRAP = 12  # lines for the variants at one length
 MOST_FAILURES = 3
 REASON_LINES = 2  # a longer reason is left to the table
@@ -121,7 +122,7 @@ def _lines(screen: Screen, detail: Detail, shown: _Shape, width: int) -> Iterato
     for remark in screen.remarks:
         yield from map(Line, flow(remark.split(), width, " "))
     if screen.trust:
-        yield from map(Line, flow(["Trust: " + screen.trust[0], *screen.trust[1:]], width, "; "))
+        yield from map(Line, flow([TRUST + screen.trust[0], *screen.trust[1:]], width, "; "))
     yield from map(Line, _failure_lines(screen, shown.failures, width))
     if screen.legend:
         yield from map(Line, flow(screen.legend, width, ", "))
