@@ -70,6 +70,18 @@ def test_each_framework_has_its_own_product() -> None:
     assert grid.costs(key("R"), "seconds")[0] == pytest.approx(grid.costs(key("R"), "seconds")[1])
 
 
+def test_each_device_of_a_machine_is_on_its_own() -> None:
+    """The product is timed on the CPU only; cells on a GPU beside them change nothing."""
+    beside = []
+    for one in records(fixed=False):
+        own = one.cell.changed(device="cuda:0")
+        beside.append(one.model_copy(update={"cell": own, "id": own.id}))
+    grid = Grid([*records(), *beside], ())
+    on_cpu, on_gpu = (key("R")._replace(setting=f"device={name}") for name in ("cpu", "cuda:0"))
+    assert grid.costs(on_cpu, "seconds") == Grid(records(), ()).costs(key("R"), "seconds")
+    assert grid.costs(on_gpu, "seconds") == pytest.approx([0.03, 0.01])
+
+
 def test_times_with_and_without_the_product_are_not_mixed() -> None:
     """As in a run that an earlier version began."""
     mixed = [*records()[:2], *records(fixed=False)[2:]]

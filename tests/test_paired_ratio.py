@@ -177,6 +177,24 @@ def test_the_spread_of_ratios_is_pooled_without_what_a_round_does_to_all() -> No
     assert math.sqrt(one.sides[0].variance) > 0.15
 
 
+def test_processes_are_set_aside_of_what_ratios_are_taken_of() -> None:
+    """The process of V that was slow is in no ratio, unless a variant has no V beside it."""
+    paired = [
+        timed("V", 0.01 * (one.round + 1) * (1.5 if one.round == 3 else 1), one.round)
+        if (one.cell.variant, one.cell.replica) == ("V", 0)
+        else one
+        for one in many(6, 0.002)
+    ]
+    group = ("", "torch", "forward", 64)
+    assert Grid(paired, ()).set_aside == {group: (0, 6 * 13)}
+    alone = [timed("R", 0.02 * (n + 1) * (1.5 if n == 3 else 1), n) for n in range(6)]
+    grid = Grid([*paired, *alone], ())
+    assert grid.set_aside == {group: (2, 6 * 15)}
+    found = grid.compare(key("R"), key("V"), "V")
+    assert not isinstance(found, str)
+    assert found.log_ratios == pytest.approx([-math.log(2)] * 6, abs=0.01)
+
+
 @pytest.mark.parametrize("marked", [0, 2, 4])
 def test_cells_that_were_disturbed_do_not_widen_the_intervals_of_others(marked: int) -> None:
     """Where three or more were, which is enough to know how noisy such cells are."""

@@ -57,7 +57,7 @@ def costs_by_round(values: Values, records: Sequence[Any], ids: Iterable[str]) -
     for record, baseline, *numbers in zip(records, baselines, *columns, strict=True):
         of_step = (math.nan if c is None else c for c in numbers)
         median, low, high, *relative, peak, ratio, ratio_low, ratio_high = of_step
-        unit = units.get((record.cell.framework, record.machine))
+        unit = units.get(_place(record))
         if unit is not None and relative[0] > 0:
             median, low, high = (unit * time for time in relative)
         paired = None
@@ -73,17 +73,20 @@ def _error(low: float, high: float) -> float:
     return math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
 
 
-def _units(values: Values, records: Sequence[Any]) -> dict[tuple[str, str], float]:
-    """Framework and machine -> the usual seconds of the fixed work between the steps.
+def _place(record: Any) -> tuple[str, str, str]:
+    return record.cell.framework, record.machine, record.cell.device
+
+
+def _units(values: Values, records: Sequence[Any]) -> dict[tuple[str, str, str], float]:
+    """Framework, machine and device -> the usual seconds of the fixed work between the steps.
 
     Only where each timed record has them: times that are relative to it and others do not mix.
     """
-    found: dict[tuple[str, str], list[float | None]] = {}
+    found: dict[tuple[str, str, str], list[float | None]] = {}
     columns = map(values.column, ("median_seconds", "calibration_seconds"))
     for record, median, calibration in zip(records, *columns, strict=True):
         if median is not None:
-            place = record.cell.framework, record.machine
-            found.setdefault(place, []).append(calibration)
+            found.setdefault(_place(record), []).append(calibration)
     return {
         place: float(np.median([one for one in numbers if one is not None]))
         for place, numbers in found.items()
@@ -117,15 +120,21 @@ class RoundNoise:
     @cached_property
     def paired(self) -> dict[Key, CellNoise]:
         """Of the ratio of each cell to the baseline in its own processes."""
-        ratios: dict[Key, dict[int, float]] = {}
-        errors: dict[Key, dict[int, float]] = {}
+        pairs = self._pairs.items()
+        ratios = {key: {n: one.log_ratio for n, one in own.items()} for key, own in pairs}
+        errors = {key: {n: one.error for n, one in own.items()} for key, own in pairs}
+        return self._noise(ratios, shares_rounds=False, errors=errors)
+
+    @cached_property
+    def _pairs(self) -> dict[Key, dict[int, Paired]]:
+        """The cells that were compared with the baseline in all of their processes."""
+        found: dict[Key, dict[int, Paired]] = {}
         for key, rounds in self._of_one_machine.items():
             timed = {n: one.paired for n, one in rounds.items() if one.seconds > 0}
             pairs = {n: one for n, one in timed.items() if one is not None}
-            if len(pairs) == len(timed):
-                ratios[key] = {n: one.log_ratio for n, one in pairs.items()}
-                errors[key] = {n: one.error for n, one in pairs.items()}
-        return self._noise(ratios, shares_rounds=False, errors=errors)
+            if pairs and len(pairs) == len(timed):
+                found[key] = pairs
+        return found
 
     def set_aside(self) -> dict[tuple[str, str, str, int], tuple[int, int]]:
         """Group -> how many of its processes ratios are without, and of how many.
@@ -133,13 +142,26 @@ class RoundNoise:
         Only of groups where it is known how much rounds differ.
         """
         found: dict[tuple[str, str, str, int], tuple[int, int]] = {}
-        paired_groups = {group_of(key) for key in self.paired}
-        unpaired = {k: one for k, one in self.times.items() if group_of(k) not in paired_groups}
-        for key, noise in (self.paired | unpaired).items():
+        for key, noise in (self.paired | self._times_in_ratios()).items():
             aside, processes = found.get(group_of(key), (0, 0))
             rounds = noise.rounds
             found[group_of(key)] = aside + len(rounds.aside), processes + len(rounds.logs)
         return found
+
+    def _times_in_ratios(self) -> dict[Key, CellNoise]:
+        """The times that ratios are taken of.
+
+        That of a baseline is only one of them if another cell was not timed in the same processes.
+        """
+        alone = {key: one for key, one in self.times.items() if key not in self._pairs}
+        with_pairs = {group_of(key) for key in self._pairs}
+        baselines = {one.baseline for pairs in self._pairs.values() for one in pairs.values()}
+        groups = {
+            group_of(key)
+            for key in alone
+            if group_of(key) not in with_pairs or self.ids[key] not in baselines
+        }
+        return {key: one for key, one in alone.items() if group_of(key) in groups}
 
     @cached_property
     def _of_one_machine(self) -> dict[Key, Mapping[int, Costs]]:
