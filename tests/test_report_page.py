@@ -353,6 +353,7 @@ def command(capsys: Captured, *arguments: str) -> tuple[int, str, str]:
 def test_report_writes_one_file_for_several_runs(tmp_path: Path, capsys: Captured) -> None:
     one, two = stored(tmp_path / "made_up" / "one"), stored(tmp_path / "made_up" / "two", None)
     out = tmp_path / "new" / "r.html"
+    out.parent.mkdir()
     code, printed, err = command(capsys, str(one), str(two), str(one), "--out", str(out))
     assert (code, printed) == (0, f"{out}\n")
     assert "two: not finished" in err
@@ -370,6 +371,14 @@ def test_report_explains_what_it_cannot_do(tmp_path: Path, capsys: Captured) -> 
     assert (code, "Did you mean" in err and "made_up/one" in err) == (2, True)
     code, _, err = command(capsys, "--results", str(tmp_path / "none"))
     assert (code, "no run found" in err) == (2, True)
+    missing = tmp_path / "a" / "b" / "page.html"
+    code, _, err = command(capsys, str(run), "--out", str(missing))
+    assert code == 2
+    assert err == (
+        f"synthbench: cannot write {missing}: there is no folder {missing.parent}; create it, or "
+        "choose another file with --out\n"
+    )
+    assert not (tmp_path / "a").exists()
     code, _, err = command(capsys, str(run), "--out", str(tmp_path))
     assert code == 2
     assert f"cannot write {tmp_path}: Is a directory; choose another file with --out" in err

@@ -11,7 +11,7 @@ import typer
 from synthbench.cli.compare import Format
 from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Results
-from synthbench.cli.output import complain, console, say, write
+from synthbench.cli.output import complain, console, require_folder_of, say, write
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError, ResultsError
 
@@ -54,6 +54,8 @@ def claims(
 
     if out is not None and format is Format.TERMINAL:
         raise NotationError("--out writes a file; add --format markdown or --format json")
+    if out is not None:
+        require_folder_of(out)
     checked = check_claims(read_claims(), _runs(runs or [], results))
     if format is Format.TERMINAL:
         print_tables(console(), claims_tables(checked))

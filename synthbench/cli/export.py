@@ -11,7 +11,7 @@ import typer
 
 from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain, write
+from synthbench.cli.output import complain, require_folder_of, write
 from synthbench.cli.runs import find_run, newest_run
 from synthbench.errors import NotationError, ResultsError
 
@@ -64,6 +64,8 @@ def export(
         raise NotationError(
             "--format parquet needs a file, because Parquet is not text; give one with --out"
         )
+    if out is not None:
+        require_folder_of(out)
     folder = find_run(run, results) if run else newest_run(results)
     measured = read_run(folder)
     for damage in measured.damaged:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import shutil
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from synthbench import printable
+from synthbench.errors import ResultsError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -38,6 +40,18 @@ def say(message: object) -> None:
 def write(text: str) -> None:
     """Write the text of a file to standard output, as UTF-8 whatever the terminal takes."""
     typer.echo(text.encode(), nl=False)
+
+
+def require_folder_of(file: Path, option: str = "--out") -> None:
+    """Raise ResultsError unless the folder of a file that will be written exists.
+
+    No command creates folders for a file: a mistyped path would make them anywhere.
+    """
+    if not file.parent.is_dir():
+        raise ResultsError(
+            f"cannot write {file}: there is no folder {file.parent}; create it, or choose another "
+            f"file with {option}"
+        )
 
 
 def print_columns(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Plugin, Results
-from synthbench.cli.output import complain, say
+from synthbench.cli.output import complain, require_folder_of, say
 from synthbench.cli.runs import find_run, newest_run
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def report(
 
     for module in plugin:
         load_plugin(module)
+    require_folder_of(out)
     named = [find_run(text, results) for text in runs or []]
     folders = list(dict.fromkeys(named)) or [newest_run(results)]
     measured = [_read(folder) for folder in folders]

@@ -10,7 +10,7 @@ import typer
 
 from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Results
-from synthbench.cli.output import complain, say
+from synthbench.cli.output import complain, require_folder_of, say
 from synthbench.cli.runs import find_run
 from synthbench.cli.shown import (
     AllOption,
@@ -89,6 +89,8 @@ def tables(
 
     if page is not None and not paper:
         raise NotationError("--page is the page of the paper's tables; add --paper")
+    if page is not None:
+        require_folder_of(page, "--page")
     shown = Shown.of(table, every_table, variants, framework, mode, seq_len, sort)
     if shown != Shown() and (run is None or check or paper):
         raise NotationError(
