@@ -168,6 +168,23 @@ def test_convolution_forward_and_backward(groups: int, stride: int) -> None:
     assert exactly(walked(jax.grad(loss, argnums=1), *shapes), 2 * flops)
 
 
+@pytest.mark.parametrize("stride", [2, 3])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_transposed_convolution_forward_and_backward(stride: int, padding: str) -> None:
+    length, channels, out, width = 16, 6, 4, 5
+    flops = 2 * B * length * channels * out * width  # the whole kernel at every input position
+    conv = partial(lax.conv_transpose, strides=(stride,), padding=padding)
+
+    def loss(x: Any, w: Any) -> Any:
+        return jnp.square(conv(x, w)).sum()
+
+    shapes = (B, length, channels), (width, channels, out)
+    assert exactly(walked(conv, *shapes), flops)
+    assert exactly(walked(jax.grad(loss, argnums=0), *shapes), 2 * flops)
+    assert exactly(walked(jax.grad(loss, argnums=1), *shapes), 2 * flops)
+    assert exactly(walked(jax.grad(loss, argnums=(0, 1)), *shapes), 3 * flops)
+
+
 def test_other_convolutions() -> None:
     image, kernel = (B, 6, 8), (6, 4, 3)
     assert exactly(traced(F.conv_transpose1d, image, kernel), 2 * B * 8 * 6 * 4 * 3)

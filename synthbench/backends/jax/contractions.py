@@ -40,15 +40,17 @@ def conv_general_dilated(eqn: Any) -> int:
 
     The kernel's input axis is already that of one group. Along an axis where the input is dilated
     with zeros (a transposed convolution, the gradient of a strided one), the kernel counts at every
-    input position instead.
+    input position instead. But an input position meets each output position at most once: in the
+    weight gradient of a transposed convolution the outputs are few, and the "kernel" is long.
     """
     image, kernel = eqn.invars[0].aval.shape, eqn.invars[1].aval.shape
     out = eqn.outvars[0].aval.shape
     numbers = eqn.params["dimension_numbers"]
     products = out[numbers.out_spec[0]] * out[numbers.out_spec[1]] * kernel[numbers.rhs_spec[1]]
     for axis, spread in enumerate(eqn.params["lhs_dilation"], start=2):
-        positions = image[numbers.lhs_spec[axis]] if spread > 1 else out[numbers.out_spec[axis]]
-        products *= positions * kernel[numbers.rhs_spec[axis]]
+        inputs, outputs = image[numbers.lhs_spec[axis]], out[numbers.out_spec[axis]]
+        width = kernel[numbers.rhs_spec[axis]]
+        products *= inputs * min(width, outputs) if spread > 1 else outputs * width
     return int(products)
 
 
