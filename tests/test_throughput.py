@@ -155,6 +155,13 @@ def test_the_packages_of_a_processor_are_added_and_their_counters_wrap(tmp_path:
     assert counter.joules() is None
 
 
+def test_the_counter_of_the_whole_computer_is_not_added_to_its_packages(tmp_path: Path) -> None:
+    packages(tmp_path, 900_000, 5_000_000)
+    for number, name in enumerate(("package-0", "psys")):
+        (tmp_path / f"intel-rapl:{number}" / "name").write_text(f"{name}\n")
+    assert RaplCounter(tmp_path).joules() == 0.9
+
+
 def made(*found: Throughput | None) -> dict[str, Table]:
     cells = [cell("V", "torch", "train", 64), cell("R", "torch", "train", 64)]
     records: list[Record] = [

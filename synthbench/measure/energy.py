@@ -12,6 +12,7 @@ from synthbench.measure.gpu import handle_of, open_nvml, read_state
 from synthbench.record import DeviceState
 
 RAPL = Path("/sys/class/powercap")
+PLATFORM = "psys"  # the name of a counter of the whole computer, its packages included
 
 
 class EnergyCounter(Protocol):
@@ -71,7 +72,8 @@ class RaplCounter:
 
     def __init__(self, root: Path | None = None) -> None:
         found = sorted((root or RAPL).glob("intel-rapl:*"))
-        self.packages = [folder for folder in found if folder.name.count(":") == 1]
+        whole = [folder for folder in found if folder.name.count(":") == 1]
+        self.packages = [folder for folder in whole if _name(folder) != PLATFORM]
         self._before: dict[Path, int] = {}
         self._wrapped = 0
 
@@ -114,6 +116,13 @@ def energy_counter(device: str, devices: int = 1) -> Iterator[EnergyCounter | No
         if len(counters) == len(names):
             counter = counters[0] if devices == 1 else SeveralCounters(counters)
         yield counter if counter is not None and counter.joules() is not None else None
+
+
+def _name(folder: Path) -> str:
+    """What a counter counts, as `package-0`; empty where the system does not say."""
+    with contextlib.suppress(OSError):
+        return (folder / "name").read_text().strip()
+    return ""
 
 
 def why_no_energy(device: str) -> str:
