@@ -133,6 +133,19 @@ def test_nvml_counts_millijoules(monkeypatch: pytest.MonkeyPatch) -> None:
     assert nvml.open == 0
 
 
+def test_a_gpu_that_counts_no_energy_still_tells_its_state(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", FakeNvml())
+    monkeypatch.setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    device: Any = Device(0.01)
+    found = measure_throughput(device, "cuda:1", 0.25)
+    assert found is not None
+    assert (found.joules, found.energy_source) == (None, "")
+    assert found.state == DeviceState(sm_megahertz=1000, memory_megahertz=2000)
+
+
 def packages(root: Path, *microjoules: int) -> None:
     for number, count in enumerate(microjoules):
         folder = root / f"intel-rapl:{number}"

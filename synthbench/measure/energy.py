@@ -100,7 +100,10 @@ class RaplCounter:
 
 @contextlib.contextmanager
 def energy_counter(device: str, devices: int = 1) -> Iterator[EnergyCounter | None]:
-    """The counter of the devices from this one on; None where there is none that can be read."""
+    """The counter of the devices from this one on; None where there is none that can be read.
+
+    That of a GPU may have no joules: older ones do not count them.
+    """
     if is_host(device):
         rapl = RaplCounter()
         yield rapl if rapl.joules() is not None else None
@@ -115,7 +118,7 @@ def energy_counter(device: str, devices: int = 1) -> Iterator[EnergyCounter | No
         counter: EnergyCounter | None = None
         if len(counters) == len(names):
             counter = counters[0] if devices == 1 else SeveralCounters(counters)
-        yield counter if counter is not None and counter.joules() is not None else None
+        yield counter  # also where it has no joules: a GPU then still tells its state
 
 
 def _name(folder: Path) -> str:
