@@ -62,6 +62,20 @@ def test_products_are_compared_within_a_framework_and_a_machine(
     assert disturbed([*OTHERS, *slower, one]) == {(one.id, 0)}
 
 
+def test_devices_that_share_the_cores_are_no_slow_machine() -> None:
+    """In PyTorch the product then has the cores of one device, as the steps have."""
+
+    def sharing(variant: str, product: float) -> Record:
+        shared = cell(variant, "torch", "train", 64, devices=2)
+        made = measured(variant, product)
+        return made.model_copy(update={"id": shared.id, "cell": shared})
+
+    two = [sharing(name, 2 * PRODUCT) for name in ("V", "R")]
+    assert disturbed([*OTHERS, *two]) == set()
+    one = sharing("D", 4 * PRODUCT)
+    assert disturbed([*OTHERS, *two, one]) == {(one.id, 0)}
+
+
 def test_where_most_cells_are_slow_that_is_the_machine() -> None:
     assert disturbed([*OTHERS, *(measured(n, 3 * PRODUCT) for n in ("FR", "FD", "glu"))]) == set()
 

@@ -29,7 +29,7 @@ def disturbances(records: Iterable[Record]) -> dict[Place, list[str]]:
     A cell is disturbed too if its cores were far apart, where most cells of the same machine had
     near ones: it was timed on another machine, in effect. Where the cores of most are far, that is
     the machine. And if the fastest fixed product between its samples took SLOW times as long as in
-    the median of the cells of its machine and framework.
+    the median of the cells of its machine, framework and number of devices.
     """
     ok = [record for record in latest(records) if record.outcome == "ok"]
     found = {(record.id, record.round): list(record.warnings) for record in ok}
@@ -66,7 +66,9 @@ def _slow(records: Iterable[Record]) -> list[tuple[Record, str]]:
         timing = record.measurements.timing
         if timing is not None and timing.calibration is not None and timing.calibration.seconds:
             fastest = min(timing.calibration.seconds)
-            by_product[record.machine, record.cell.framework].append((record, fastest))
+            # PyTorch's devices share the cores of a CPU: the product has those of one of them.
+            kind = record.cell.framework, record.cell.devices
+            by_product[record.machine, kind].append((record, fastest))
     slow = []
     for known in by_product.values():
         usual = statistics.median(seconds for _, seconds in known)
