@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from synthbench.suites.plan import make_plan
 from synthbench.suites.settings import Measure
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks.base import TaskContext
+from synthbench.tasks.catalog import with_options
 from synthbench.tasks.learning.evaluation import answers_to
 from synthbench.tasks.learning.examples import Examples, order_of
 from synthbench.tasks.learning.loop import Loop, evaluation_steps
@@ -217,6 +219,24 @@ def test_wrong_sizes_are_refused() -> None:
     with pytest.raises(UnsupportedError, match="needs a model of kind decoder; got encoder"):
         Counting().check(cell().changed(model=cell().model.model_copy(update={"kind": "encoder"})))
 
+    for wrong, allowed in (
+        ({"learning_rate": -0.1}, "0 or more"),
+        ({"warmup": 1.1}, "0 to 1"),
+        ({"final": -0.1}, "0 to 1"),
+        ({"b1": 1.0}, "0 to below 1"),
+        ({"b2": 1.5}, "0 to below 1"),
+        ({"epsilon": -1e-8}, "0 or more"),
+        ({"weight_decay": -0.1}, "0 or more"),
+        ({"clip": -1.0}, "0 or more"),
+        ({"label_smoothing": 1.1}, "0 to 1"),
+        ({"patience": 0}, "1 or more"),
+    ):
+        ((option, value),) = wrong.items()
+        with pytest.raises(NotationError, match=rf"{option} is {value}; give it {allowed}$"):
+            Counting(**wrong).check(cell())
+    ends = {"learning_rate": 0.0, "warmup": 1.0, "final": 0.0, "b1": 0.0, "label_smoothing": 1.0}
+    Counting(**ends, patience=1).check(cell())  # type: ignore[arg-type]
+
     class Empty(Counting):
         def examples(self, *args: Any) -> Any:
             found = dict(super().examples(*args))
@@ -225,6 +245,22 @@ def test_wrong_sizes_are_refused() -> None:
     context = context_of(cell(), Measurements())
     with pytest.raises(DataError, match="its split test is empty"):
         Empty(**SHORT).run(context)
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("target", "abc", "target is 'abc'; expected float"),
+        ("patience", "abc", "patience is 'abc'; expected int"),
+        ("patience", 1.5, "patience is 1.5; expected int"),
+        ("target", math.nan, "target is nan; give a finite number"),
+        ("learning_rate", math.inf, "learning_rate is inf; give a finite number"),
+    ],
+)
+def test_options_of_a_wrong_type_are_refused(option: str, value: object, message: str) -> None:
+    with pytest.raises(NotationError, match=f"task counting: {message}$"):
+        with_options(Counting, {option: value})
+    with_options(Counting, {"target": 1, "patience": None})
 
 
 SUITE = """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -31,6 +32,8 @@ def with_options(kind: str, cls: type[T], options: Mapping[str, Any]) -> T:
                 f"{kind} {name}: {option} is {quote(value)}; expected "
                 f"{_names_of(declared[option])}{like}"
             )
+        if isinstance(value, float) and not math.isfinite(value):  # JSON has no such number
+            raise NotationError(f"{kind} {name}: {option} is {value}; give a finite number")
     return cls(**options)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from synthbench.backends.base import Backend, Batch, Setting
@@ -20,6 +20,8 @@ from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.learning.evaluation import Answer
 from synthbench.tasks.learning.examples import Examples
 from synthbench.tasks.learning.loop import train_cell
+from synthbench.tasks.learning.ranges import require_ranges
+from synthbench.tasks.options import TYPES
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,10 @@ class LearningTask(Task, Recipe):
 
     evaluations: int = 10  # of held-out examples, spread evenly; there is one before the first step
     held_out: int = 256  # held-out examples of each of them, at most
-    target: float | None = None  # of the metric: how soon is it reached?
-    patience: int | None = None  # evaluations without a better metric before it stops; None: never
+    # of the metric: how soon is it reached?
+    target: float | None = field(default=None, metadata={TYPES: (float,)})
+    # evaluations without a better metric before it stops; None: never
+    patience: int | None = field(default=None, metadata={TYPES: (int,)})
     keep: bool = False  # the trained parameters, as a checkpoint that `synthbench inspect` draws
     spread: bool = False  # of the mixers' weights, at each evaluation: see weight_spread.py
 
@@ -87,6 +91,7 @@ class LearningTask(Task, Recipe):
                 f"task {self.name}: steps, evaluations and held_out are at least 1; got "
                 f"{self.steps}, {self.evaluations} and {self.held_out}"
             )
+        require_ranges(self)
         model = model_of(cell)
         if self.spread:
             require_weights(model.mixer)
