@@ -405,6 +405,16 @@ def test_site_has_a_page_per_run_and_an_index(tmp_path: Path, capsys: Captured) 
     assert "default-src 'none'" in audit.policy
 
 
+def test_site_of_one_run_has_its_page_beside_the_index(tmp_path: Path, capsys: Captured) -> None:
+    run, out = stored(tmp_path / "made_up" / "one"), tmp_path / "site"
+    with pytest.raises(SystemExit) as exit:
+        main(["site", str(run), "--out", str(out)])
+    assert (exit.value.code, capsys.readouterr().out) == (0, f"{out / 'index.html'}\n")
+    (link,) = re.findall(r'<a href="([^"]*)"', (out / "index.html").read_text(encoding="utf-8"))
+    assert link == "one/index.html"
+    assert_is_safe(Audit((out / link).read_text(encoding="utf-8")))
+
+
 def test_site_without_runs_says_so(tmp_path: Path, capsys: Captured) -> None:
     with pytest.raises(SystemExit) as exit:
         main(["site", str(tmp_path), "--out", str(tmp_path / "site")])

@@ -51,6 +51,8 @@ def site(
         for damage in run.damaged:
             complain(f"{folder}: {damage}; skipped")
         place = folder.relative_to(results)
+        if place == Path():  # the folder given is a run: its page must not be where the index is
+            place = Path(folder.resolve().name)
         write_page(report_page([run]), out / place / INDEX)
         lines.append(line_of(run, place))
     write_page(index_page(lines), out / INDEX)
