@@ -205,6 +205,34 @@ def test_a_checkpoint_is_drawn_the_same_each_time(run: Path) -> None:
     assert len(pictures[0]) == 7
 
 
+def test_no_checkpoint_loses_its_files_to_another_of_the_same_variant(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = {}
+    for folder, seed, added in (("one", 0, 0.1), ("one", 1, 0.2), ("two", 0, 0.3)):
+        asked = cell("V").changed(seed=seed)
+        paths[added] = tmp_path / folder / f"{asked.id}.npz"
+        changed = {name: array + added for name, array in start_of(asked).items()}
+        write_checkpoint(paths[added], asked, changed)
+
+    def kept(out: Path, *added: float) -> dict[str, Array]:
+        given = [str(paths[one]) for one in added]
+        assert inspected(*given, "--keep", "--out", str(out)) == 0
+        assert len(list(out.glob("*-maps.svg"))) == len(added)
+        found = {path.name: read_checkpoint(path)[1] for path in out.glob("*after-training.npz")}
+        return {name: found[name]["embedding"] for name in sorted(found)}
+
+    of_seeds = kept(tmp_path / "a", 0.1, 0.2)
+    assert list(of_seeds) == [f"V-torch-seed{n}-after-training.npz" for n in (0, 1)]
+    of_runs = kept(tmp_path / "b", 0.1, 0.3)
+    assert list(of_runs) == [f"{n}-V-torch-after-training.npz" for n in (1, 2)]
+    one, other = of_runs.values()
+    assert np.allclose(other - one, 0.2)
+    capsys.readouterr()
+    assert inspected(str(paths[0.1]), str(paths[0.1]), "--out", str(tmp_path)) == 2
+    assert "the same model is given twice" in capsys.readouterr().err
+
+
 def test_what_cannot_be_inspected_is_said(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert inspected(str(run), "--variant", "FR") == 2
     assert "Known: R, V" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,19 +96,30 @@ def variants_of(run: Path, asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def told_apart(models: Sequence[Inspected]) -> list[Inspected]:
+    """The models with names that differ: no file of one may replace that of another."""
+    names = _first_different(
+        [one.name for one in models],
+        [f"{one.name}-seed{one.cell.seed}" for one in models],
+        [f"{number}-{one.name}" for number, one in enumerate(models, start=1)],
+    )
+    return [replace(one, name=name) for one, name in zip(models, names, strict=True)]
+
+
 def labels_of(models: Sequence[Inspected]) -> list[str]:
     """What tells models apart: their variants, or else framework, seed and file beside them."""
     cells = [one.cell for one in models]
-    choices = (
+    return _first_different(
         [cell.variant for cell in cells],
         [f"{cell.variant} in {cell.framework}" for cell in cells],
         [f"{cell.variant} in {cell.framework}, seed {cell.seed}" for cell in cells],
         [f"{one.cell.variant}, {one.name}" for one in models],
     )
-    for labels in choices:
-        if len(set(labels)) == len(labels):
-            return labels
-    raise NotationError("the same model is given twice; name each checkpoint once")
+
+
+def _first_different(*choices: list[str]) -> list[str]:
+    """The first of some lists in which no text comes twice; the last is such a one."""
+    return next(texts for texts in choices if len(set(texts)) == len(texts))
 
 
 def keep(models: Iterable[Inspected], folder: Path) -> None:
