@@ -222,6 +222,22 @@ def test_beam_search_finds_the_same_tokens_in_both_frameworks(mixer: str, kind: 
         assert found.tolist() == best
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_any_integers_are_prompts_and_a_mask_may_be_numbers(framework: str) -> None:
+    model = decoder_model("V", "encoder_decoder", target_len=3)
+    start, prompts = lively_parameters(model), prompts_of(model)
+    mask = np.ones(prompts.shape, bool)
+    mask[1, 2:] = False
+    expected = generate(framework, model, start, prompts, length=4, padding_mask=mask)
+    for kind in (np.uint8, np.int32, np.uint64):
+        found = generate(
+            framework, model, start, prompts.astype(kind), length=4, padding_mask=mask.astype(kind)
+        )
+        assert found.tolist() == expected.tolist()
+    found = generate(framework, model, start, prompts.tolist(), length=4, padding_mask=1.0 * mask)
+    assert found.tolist() == expected.tolist()
+
+
 def test_generation_stops_at_the_end_token() -> None:
     model = decoder_model("V")
     start, prompts = lively_parameters(model), prompts_of(model)
@@ -253,7 +269,10 @@ def test_wrong_requests_say_what_to_do(framework: str) -> None:
     refused("give token ids", prompts=prompts[:, :0])
     refused("give token ids", prompts=prompts.astype(float))
     refused("prompts of one length", padding_mask=np.arange(PROMPT) < prompts[:, :1])
-    refused("give that of the prompts", padding_mask=np.ones((1, 1), bool))
+    refused(r"padding_mask has shape \(1, 1\)", padding_mask=np.ones((1, 1), bool))
+    refused("neither 0 nor 1, like 0.5", padding_mask=np.full(prompts.shape, 0.5))
+    refused("penalty is 'x'", penalty="x")
+    refused("end is token 1.5", end=1.5)
     refused("use model decoder or encoder_decoder", model=decoder_model("V", "encoder"))
     refused(
         "use model decoder or encoder_decoder", model=decoder_model("V", "classifier", labels=2)

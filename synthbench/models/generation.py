@@ -7,8 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
-from synthbench.errors import ShapeError
+from synthbench.errors import ShapeError, quote
 from synthbench.mixers.base import Array
+from synthbench.mixers.input_arrays import booleans
 from synthbench.mixers.validation import require_integer
 from synthbench.models.model import Model
 from synthbench.models.state import decoding_stack
@@ -46,20 +47,25 @@ class Search:
     def __post_init__(self) -> None:
         for name in ("length", "beams"):
             require_integer(name, getattr(self, name))
-        if not (np.isfinite(self.penalty) and self.penalty >= 0):
-            raise ShapeError(f"penalty is {self.penalty}; use a number from 0, such as 0.6")
+        is_number = isinstance(self.penalty, int | float | np.number)
+        if not (is_number and np.isfinite(self.penalty) and self.penalty >= 0):
+            raise ShapeError(f"penalty is {quote(self.penalty)}; use a number from 0, such as 0.6")
 
     def normalised(self, score: Array | float, tokens: int) -> Array | float:
         """A sum of log-probabilities of so many tokens, divided by the length penalty."""
         return score / ((5 + tokens) / 6) ** self.penalty
 
 
-def check_generation(
+def checked_prompts(
     model: Model, prompts: Array, padding_mask: Array | None, search: Search, begin: int
-) -> None:
-    """Raise UnsupportedError or ShapeError where a model cannot continue these prompts [B,L]."""
+) -> tuple[Array, Array | None]:
+    """The prompts [B,L] and their mask as both frameworks take them: integers, and booleans.
+
+    Raises UnsupportedError or ShapeError where a model cannot continue these prompts.
+    """
     stack, sizes = decoding_stack(model), model.sizes
     model.check()
+    prompts = np.asarray(prompts)
     if prompts.ndim != 2 or not prompts.size or not np.issubdtype(prompts.dtype, np.integer):
         raise ShapeError(
             f"prompts are {prompts.dtype} of shape {prompts.shape}; give token ids [B,L], at least "
@@ -72,19 +78,19 @@ def check_generation(
             f"ids from 0 to {model.vocabulary - 1}"
         )
     for name, token in (("begin", begin), ("end", search.end)):
-        if token is not None and not 0 <= token < model.vocabulary:
+        is_id = isinstance(token, int | np.integer) and 0 <= token < model.vocabulary
+        if token is not None and not is_id:
             raise ShapeError(
-                f"{name} is token {token}; the vocabulary has ids from 0 to {model.vocabulary - 1}"
+                f"{name} is token {quote(token)}; the vocabulary has ids from 0 to "
+                f"{model.vocabulary - 1}"
             )
-    if padding_mask is not None and padding_mask.shape != prompts.shape:
-        raise ShapeError(
-            f"padding_mask has shape {padding_mask.shape}; give that of the prompts {prompts.shape}"
-        )
+    mask = None if padding_mask is None else booleans(padding_mask, prompts.shape)
+    prompts = prompts.astype(np.int64)
     if stack.cross:
         sizes.require_length(prompts.shape[1])
         sizes.require_length(search.length)
-        return
-    if padding_mask is not None and not padding_mask.all():
+        return prompts, mask
+    if mask is not None and not mask.all():
         raise ShapeError(
             "a decoder continues prompts of one length, and these are padded; generate for the "
             "prompts of each length apart"
@@ -95,6 +101,7 @@ def check_generation(
             f"a prompt of {prompts.shape[1]} and length {search.length} need {needed} positions; "
             f"max_len is {sizes.max_len}: generate at most {sizes.max_len + 1 - prompts.shape[1]}"
         )
+    return prompts, mask
 
 
 def first_tokens(model: Model, prompts: Array, begin: int) -> tuple[Array | None, Array]:

@@ -16,7 +16,7 @@ from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.kernel_choice import tracing
 from synthbench.mixers.base import Array
 from synthbench.models import generation
-from synthbench.models.generation import Search, check_generation, first_tokens
+from synthbench.models.generation import Search, checked_prompts, first_tokens
 from synthbench.models.model import Model
 
 
@@ -35,7 +35,7 @@ def generate(
 ) -> Array:
     """Token ids [B, length] that follow each prompt; see `Backend.generate`."""
     search = Search(length, beams, end, penalty)
-    check_generation(model, prompts, padding_mask, search, begin)
+    prompts, padding_mask = checked_prompts(model, prompts, padding_mask, search, begin)
     device = jax.default_device(find_device(setting.device))
     with full_precision(setting.dtype), device, tracing(trained=False):
         decoder = JaxDecoder(model, parameters, setting, prompts, padding_mask, search, begin)

@@ -15,7 +15,7 @@ from synthbench.backends.torch.placement import find_device
 from synthbench.backends.torch.precision import full_precision
 from synthbench.mixers.base import Array
 from synthbench.models import generation
-from synthbench.models.generation import Search, check_generation, first_tokens
+from synthbench.models.generation import Search, checked_prompts, first_tokens
 from synthbench.models.model import Model
 
 
@@ -34,7 +34,7 @@ def generate(
 ) -> Array:
     """Token ids [B, length] that follow each prompt; see `Backend.generate`."""
     search = Search(length, beams, end, penalty)
-    check_generation(model, prompts, padding_mask, search, begin)
+    prompts, padding_mask = checked_prompts(model, prompts, padding_mask, search, begin)
     full_precision()
     with torch.no_grad():
         decoder = TorchDecoder(model, parameters, setting, prompts, padding_mask, search, begin)
