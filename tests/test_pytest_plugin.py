@@ -76,7 +76,9 @@ def reply_for(self, cell):
     outcome = OUTCOMES.get(cell.variant, "ok")
     seconds = float(os.environ.get("SECONDS", 0.01))
     timing = TIMING | {"samples": [seconds * n for n in (0.9, 1.0, 1.1)]}
-    told = {"timing": timing if outcome == "ok" else None, "warnings": ["it was busy"]}
+    assert cell.task != "walks"
+    timed = outcome == "ok" and cell.task == "cost"
+    told = {"timing": timing if timed else None, "warnings": ["it was busy"]}
     assert self.measure.min_samples == (1 if os.environ.get("OFF") else 3)
     return Reply(outcome, f"so it was with {cell.variant}", {"measurements": told})
 
@@ -171,6 +173,22 @@ def test_outcomes_decide_and_what_is_ok_is_a_benchmark(folder: Path) -> None:
     assert v["stats"]["data"] == [0.01 * n for n in (0.9, 1.0, 1.1)] * 2  # two rounds, exactly
     assert v["options"]["timer"] == "synthbench"
     assert v["options"]["min_rounds"] == 3
+
+
+def test_what_times_no_steps_is_skipped_and_a_training_does_not_run(folder: Path) -> None:
+    suite = (SUITE % ("V", "decoder")).replace("[forward]", "[train]")
+    (folder / "suites" / "tiny.yaml").write_text(
+        suite.replace("axes:", "axes:\n  task: [cost, walks, counting]", 1)
+    )
+    code, out = run_pytest(
+        folder, "--synthbench", "suites/tiny.yaml", "--benchmark-only", "-rs",
+        "--synthbench-plugin", "tests.plugins.counting",
+    )  # fmt: skip
+    assert code == 0, out
+    assert "1 passed, 2 skipped" in out
+    for task in ("walks", "counting"):
+        assert f"unsupported: task {task} has no times of steps; measure it with" in out
+    assert "Traceback" not in out
 
 
 def test_a_regression_fails_the_session(folder: Path) -> None:

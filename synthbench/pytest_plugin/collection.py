@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from synthbench.errors import SynthbenchError
-from synthbench.pytest_plugin.measuring import Bench, CellFailedError, Replay, measure_item
+from synthbench.pytest_plugin.measuring import (
+    NO_STEPS,
+    Bench,
+    CellFailedError,
+    Replay,
+    measure_item,
+)
 from synthbench.registry import has_installed_extensions
 from synthbench.report.export.benchmark import benchmark_names, group_names
 from synthbench.report.export.pytest_benchmark import same_machine
@@ -19,6 +25,9 @@ from synthbench.run.planning import plan_in_child, plan_suite
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import FRAMEWORKS, Plan
 from synthbench.suites.suite import load_suite
+from synthbench.tasks.base import Task
+from synthbench.tasks.catalog import TASKS
+from synthbench.tasks.learning.base import LearningTask
 
 OFF = "; benchmarks are disabled: each cell is checked and run, but not timed"
 
@@ -111,6 +120,8 @@ class SuiteFile(pytest.File):
     def collect(self) -> Iterator[CellItem]:
         """One item per cell; cells that are not possible become skipped items."""
         impossible = {skip.cell.id: skip.reason for skip in self.plan.skipped}
+        untimed = [cell for cell in self.plan.cells if trains(cell)]
+        impossible |= {cell.id: NO_STEPS.format(cell.task) for cell in untimed}
         cells = [*self.plan.cells, *(skip.cell for skip in self.plan.skipped)]
         names, groups = benchmark_names(cells), group_names(cells)
         for cell in cells:
@@ -150,11 +161,16 @@ class SuiteFile(pytest.File):
         """The cells that this session measures; others need no host process."""
         items = [item for item in self.session.items if isinstance(item, CellItem)]
         selected = {item.cell.id for item in items if item.parent is self}
-        return [cell for cell in self.plan.cells if cell.id in selected]
+        return [cell for cell in self.plan.cells if cell.id in selected and not trains(cell)]
 
     def teardown(self) -> None:
         """Stop the host processes."""
         self.bench.stop()
+
+
+def trains(cell: Cell) -> bool:
+    """Whether a cell is a training of a task of this package: known before it has run for hours."""
+    return issubclass(TASKS.get(cell.task, Task), LearningTask)
 
 
 class CellItem(pytest.Function):

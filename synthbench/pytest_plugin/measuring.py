@@ -18,6 +18,8 @@ from synthbench.suites.plan import Plan
 
 SKIPPED: tuple[Outcome, ...] = ("oom", "oom_predicted", "unsupported")
 
+NO_STEPS = "task {} has no times of steps; measure it with `synthbench run`"
+
 # For disabled benchmarks: just enough to see that a cell runs.
 UNTIMED = {
     "rounds": 1, "min_samples": 1, "min_seconds": 1e-9, "max_seconds": 1e-3, "precision": None,
@@ -119,6 +121,8 @@ def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Re
         benchmark.pedantic(_fail, (f"{deciding.outcome}: {deciding.reason}",))
         return
     samples = samples_of(records)
+    if benchmark.enabled and not samples:
+        pytest.skip(f"{name}: unsupported: {NO_STEPS.format(cell.task)}")
     warnings = extra_info(records)["warnings"]
     bench.notes += [f"{name}: {warning}" for warning in warnings if benchmark.enabled]
     benchmark.fullname = f"{bench.plan.suite}::{name}"  # the same as in an exported file
