@@ -81,7 +81,7 @@ def test_verify_says_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("variant", "kind", "said"),
     [
-        ("running", "decoder", ""),
+        ("running", "decoder", ""), ("transformed", "decoder", ""),
         ("padded", "encoder", PADDING), ("padded_alone", "classifier", PADDING),
         ("ahead", "encoder", ""), ("ahead_alone", "encoder", ""),
         ("ahead", "decoder", LATER), ("ahead_alone", "decoder", LATER),
