@@ -303,6 +303,22 @@ def test_a_baseline_beside_a_cell_is_held_to_the_kernels_of_its_own_cell() -> No
     assert "the baseline beside it used other kernels (c) than" in refused.reason
 
 
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_a_baseline_with_one_kernel_has_no_choice_though_the_cell_has(
+    framework: str, tmp_path: Path
+) -> None:
+    """Its choice would be that of each cell, so that every second cell would be quarantined."""
+    programs = Programs(tmp_path, load_own=False)
+    for _ in range(2):  # compiled, and then loaded in JAX
+        reference = baseline_of(framework, form="reference")
+        found, notes = measured(framework, reference, programs=programs)
+        assert notes == []
+        assert found.kernel_choice is not None
+        assert found.timing is not None
+        assert found.timing.baseline is not None
+        assert found.timing.baseline.kernel_choice is None
+
+
 SUITE = """
 axes: {{variant: [V, R, FR], framework: [torch, jax], mode: [forward], seq_len: [16], batch: [1]}}
 model: {{kind: mixer, d_model: 16, heads: 2}}

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from synthbench.backends.base import Backend, Step
-from synthbench.backends.kernel_choice import taken_kernel, using_kernel
+from synthbench.backends.kernel_choice import take, taken_kernel, using_kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
@@ -76,6 +76,7 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
     model = model_of(cell)
     batch = empty_batch(model, cell.batch, cell.seq_len)
     predict_it = partial(predict, context.backend, model, cell, batch)
+    take(None)  # the last choice was the cell's, and the baseline may have none to make
     with using_kernel(baseline.kernel):
         plan = counted_once(context.programs, "memory", cell, baseline.kernel, predict_it)
     predicted = plan.peak_bytes
