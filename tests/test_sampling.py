@@ -10,6 +10,7 @@ import pytest
 from synthbench.analysis.intervals import Interval
 from synthbench.measure import timing
 from synthbench.measure.timing import SteadyState, timed
+from synthbench.suites.settings import Measure
 
 
 class Steps:
@@ -142,6 +143,8 @@ def test_warm_up_ends_after_a_thousand_steps() -> None:
 def test_at_most_a_thousand_samples_are_taken() -> None:
     found = Steps(cycle([1.0])).run(before=WARM, min_samples=5000, max_seconds=1e9)
     assert len(found.samples) == timing.MAX_SAMPLES == 1000
+    for name in ("min_samples", "min_seconds"):  # which it limits, so their descriptions say it
+        assert "1000" in (Measure.model_fields[name].description or "")
 
 
 def test_a_time_begins_before_the_call_and_ends_after_the_wait() -> None:

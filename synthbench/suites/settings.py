@@ -288,13 +288,13 @@ class Measure(Section):
     min_samples: PositiveInt = Field(
         default=10,
         description="Steady-state steps of a cell, at least, if `max_seconds` suffices for them; "
-        "there is at least one.",
+        "there is at least one, and no cell has more than 1000.",
         examples=[20],
     )
     min_seconds: Seconds = Field(
         default=0.5,
         description="Seconds of steady state, at least, if `max_seconds` suffices for them after "
-        "the warm-up. Not more than `max_seconds`.",
+        "the warm-up, and unless 1000 steps take less. Not more than `max_seconds`.",
         examples=[1.0],
     )
     max_seconds: Seconds = Field(
