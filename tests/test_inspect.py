@@ -237,6 +237,9 @@ def test_what_cannot_be_inspected_is_said(run: Path, capsys: pytest.CaptureFixtu
     assert inspected(str(run), "--variant", "FR") == 2
     assert "Known: R, V" in capsys.readouterr().err
     assert inspected(str(run), "--framework", "tensorflow") == 2
+    capsys.readouterr()
+    assert inspected(str(run), "--steps", "0", "--example", "9" * 24) == 2
+    assert "Invalid value" in capsys.readouterr().err
 
 
 def test_a_mixer_that_weighs_nothing_says_so() -> None:

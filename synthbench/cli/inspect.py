@@ -13,6 +13,8 @@ from synthbench.cli.output import say
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError
 
+LARGEST = 2**31 - 1  # number of an example: what NumPy takes as an index on every machine
+
 if TYPE_CHECKING:
     from synthbench.backends.base import Batch
     from synthbench.cli.inspected import Inspected
@@ -72,7 +74,10 @@ def inspect(
         int, typer.Option("--head", min=0, help="The head of the heat maps by state.")
     ] = 0,
     example: Annotated[
-        int, typer.Option("--example", min=0, help="The held-out example of the heat maps.")
+        int,
+        typer.Option(
+            "--example", min=0, max=LARGEST, help="The held-out example of the heat maps."
+        ),
     ] = 0,
     text: Annotated[
         str | None,
