@@ -348,3 +348,16 @@ def test_the_library_is_loaded_only_where_changes_are_looked_for() -> None:
     code = "import sys, synthbench.cli.app, synthbench.report.history.history; "
     code += "assert 'ruptures' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT, timeout=60)
+
+
+def test_a_machine_without_chosen_cells_has_no_empty_table(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    both = shards(0, slow_length=64)
+    store(both.run, tmp_path / "made_up" / "0")
+    where = ("--results", str(tmp_path), "--format", "json")
+    shown = json.loads(synthbench(capsys, "history", "made_up", *where)[1])["histories"]
+    assert len(shown) == 2
+    chosen = synthbench(capsys, "history", "made_up", "--seq-len", "64", *where)[1]
+    (only_one,) = json.loads(chosen)["histories"]
+    assert {one["machine"] for one in shown} > {only_one["machine"]}

@@ -172,3 +172,9 @@ def test_the_unit_does_not_matter(groups: list[tuple[float, int]], unit: float) 
     assert scaled[1] == pytest.approx(prior_degrees, rel=2 * (STEP - 1))
     if scaled[1] == prior_degrees:
         assert scaled[0] == pytest.approx(unit * scale, rel=1e-6)
+
+
+def test_variances_of_which_most_are_almost_zero_have_a_prior() -> None:
+    """A ratio of 0.5 to the smallest number would not be finite, and a warning is an error."""
+    variance, degrees = prior_variance([0.5, 5e-324, 5e-324], [1] * 3)
+    assert 0 < variance <= 0.5 and degrees > 0

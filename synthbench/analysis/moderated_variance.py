@@ -13,6 +13,7 @@ from scipy.special import betaln, gammaln, ndtri, stdtr, stdtrit
 
 FEWEST = 3  # variances of a family, to estimate how much they differ
 SMALLEST = 1e-5  # of the median variance; what is less is rounding, and is taken as this
+LEAST = 1e-100  # of the largest; ratios of two variances are finite
 # The degrees of freedom that a prior can have, in steps of 5%. With the fewest, groups say almost
 # nothing of each other; infinitely many are considered too.
 PRIOR_DEGREES = np.geomspace(0.1, 1000, 190)
@@ -121,10 +122,13 @@ def shrunk(observed: float, degrees: float, prior: Prior) -> float:
 
 
 def _positive(family: Variances) -> tuple[Floats, Floats]:
-    """The variances above 0, at least SMALLEST, and their degrees of freedom."""
+    """The variances above 0, at least SMALLEST and LEAST, and their degrees of freedom."""
     values, degrees = (np.array([*column], dtype=np.float64) for column in family)
     values, degrees = values[values > 0], degrees[values > 0]
-    return np.maximum(values, SMALLEST * np.median(values)) if len(values) else values, degrees
+    if not len(values):
+        return values, degrees
+    least = max(SMALLEST * float(np.median(values)), LEAST * float(values.max()))
+    return np.maximum(values, least), degrees
 
 
 def _likely_scales(values: Floats, degrees: Floats, prior_degrees: Floats) -> Floats:

@@ -74,7 +74,8 @@ def history(
             f"the runs of {suite} have no cell of the task `cost`, and a history is one of times; "
             "what trainings have learned is in the table `quality` of each run"
         )
-    if not any(one.lines for one in found):
+    found = [one for one in found if one.lines]
+    if not found:
         raise ResultsError(
             f"no run of {suite} has measured such a cell; leave --variants, --framework or "
             "--seq-len out"
