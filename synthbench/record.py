@@ -318,11 +318,11 @@ def latest(records: Iterable[Record]) -> Latest:
     found: dict[tuple[str, int], Record] = {}
     for record in records:
         place = (record.id, record.round)
-        found[place] = that_counts(found.get(place), record)
+        found[place] = attempt_that_counts(found.get(place), record)
     return Latest(found.values())
 
 
-def that_counts(known: Record | None, record: Record) -> Record:
+def attempt_that_counts(known: Record | None, record: Record) -> Record:
     """That of two attempts which counts, as `latest` says."""
     if known is None:
         return record

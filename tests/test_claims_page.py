@@ -183,7 +183,10 @@ def test_the_terminal_shows_every_claim(tmp_path: Path, capsys: Captured) -> Non
     [
         (["nowhere"], "run 'nowhere' not known"),
         (["--out", "claims.md"], "--out writes a file; add --format markdown or --format json"),
-        (["--format", "json", "--out", "no/such/a.json"], "cannot write no/such/a.json: there is"),
+        (
+            ["--format", "json", "--out", "no/such/a.json"],
+            "cannot write no/such/a.json: the folder",
+        ),
     ],
 )
 def test_mistakes_are_one_line(

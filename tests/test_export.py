@@ -336,7 +336,7 @@ def test_without_a_run_the_newest_is_exported(
     ("arguments", "part"),
     [
         (["run", "--format", "parquet"], "give one with --out"),
-        (["run", "--format", "csv", "--out", "no/such/a.csv"], "no folder no/such; create it"),
+        (["run", "--format", "csv", "--out", "no/such/a.csv"], "folder no/such does not exist"),
         (["failed", "--format", "pytest-benchmark"], "no cell of failed has samples"),
         (["rum", "--format", "csv"], "run 'rum' not found"),
         (["run"], "Missing option"),

@@ -375,8 +375,8 @@ def test_report_explains_what_it_cannot_do(tmp_path: Path, capsys: Captured) -> 
     code, _, err = command(capsys, str(run), "--out", str(missing))
     assert code == 2
     assert err == (
-        f"synthbench: cannot write {missing}: there is no folder {missing.parent}; create it, or "
-        "choose another file with --out\n"
+        f"synthbench: cannot write {missing}: the folder {missing.parent} does not exist; create "
+        "it, or choose another file with --out\n"
     )
     assert not (tmp_path / "a").exists()
     code, _, err = command(capsys, str(run), "--out", str(tmp_path))

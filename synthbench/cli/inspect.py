@@ -110,7 +110,13 @@ def inspect(
     Histograms are of a batch of held-out examples, and the spread of the same weights is written as
     CSV; heat maps are of one example.
     """
-    from synthbench.cli.inspected import Wanted, from_checkpoint, from_run, told_apart, variants_of
+    from synthbench.cli.inspected import (
+        Wanted,
+        from_checkpoint,
+        from_run,
+        variants_of,
+        with_different_names,
+    )
     from synthbench.cli.inspected import keep as keep_checkpoints
     from synthbench.run.extensions import load_plugin
 
@@ -123,13 +129,13 @@ def inspect(
         if len({path.resolve() for path in paths}) < len(paths):
             raise NotationError("the same model is given twice; name each checkpoint once")
         folder = out or paths[0].parent
-        models = told_apart([from_checkpoint(path, task) for path in paths])
+        models = with_different_names([from_checkpoint(path, task) for path in paths])
     elif len(sources) == 1:
         run = find_run(sources[0], results)
         folder = out or run / "inspect"
         wanted = Wanted(framework, seed, task, steps, batch)
         names = variants_of(run, split_list(variants))
-        models = told_apart([from_run(run, name, wanted, plugin) for name in names])
+        models = with_different_names([from_run(run, name, wanted, plugin) for name in names])
     else:
         raise NotationError(
             "several sources have to be files of checkpoints; choose one run, or name files that "

@@ -96,7 +96,7 @@ def variants_of(run: Path, asked: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def told_apart(models: Sequence[Inspected]) -> list[Inspected]:
+def with_different_names(models: Sequence[Inspected]) -> list[Inspected]:
     """The models with names that differ: no file of one may replace that of another."""
     names = _first_different(
         [one.name for one in models],

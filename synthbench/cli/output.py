@@ -49,8 +49,8 @@ def require_folder_of(file: Path, option: str = "--out") -> None:
     """
     if not file.parent.is_dir():
         raise ResultsError(
-            f"cannot write {file}: there is no folder {file.parent}; create it, or choose another "
-            f"file with {option}"
+            f"cannot write {file}: the folder {file.parent} does not exist; create it, or choose "
+            f"another file with {option}"
         )
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from synthbench.measure.disturbed import Place, disturbed
-from synthbench.record import Record, that_counts
+from synthbench.record import Record, attempt_that_counts
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.progress import Observer
@@ -185,7 +185,7 @@ class Progress:
         known = self._records.get(place)
         is_repeat = known is not None and (known.outcome, known.machine) == ("ok", record.machine)
         self.repeated[place] = self.repeated[place] + 1 if is_repeat else 0
-        self._records[place] = that_counts(known, record)
+        self._records[place] = attempt_that_counts(known, record)
         if known is not None:
             self.summary.outcomes -= Counter([known.outcome])
         self.summary.outcomes[self._records[place].outcome] += 1

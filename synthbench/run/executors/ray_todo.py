@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from synthbench.record import Record, that_counts
+from synthbench.record import Record, attempt_that_counts
 from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Work
 from synthbench.run.progress import Silent
@@ -26,7 +26,7 @@ class Todo:
     def add(self, record: Record) -> None:
         """Take note of a record; of two attempts, that which counts."""
         rounds = self.records.setdefault(record.id, {})
-        rounds[record.round] = that_counts(rounds.get(record.round), record)
+        rounds[record.round] = attempt_that_counts(rounds.get(record.round), record)
 
     def add_machine(self, machine: Machine) -> None:
         """Take note of what is known of a machine: its next shards use the kernels chosen there."""
