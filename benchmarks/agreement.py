@@ -22,7 +22,8 @@ import typer
 
 from synthbench.analysis.comparison import CONFIDENCE, Judgement
 from synthbench.analysis.moderated_variance import t_quantile
-from synthbench.report.data.grid import FRAMEWORKS, Key
+from synthbench.report.data.cell_layout import FRAMEWORKS
+from synthbench.report.data.grid import Key
 from synthbench.report.data.noise import Noise
 from synthbench.report.data.prepared import prepare
 from synthbench.store import read_run

@@ -16,7 +16,7 @@ from synthbench.run.job import Job, Reply
 from synthbench.run.outcome import classify_exception
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 
 FINISHED = {"other_framework_loaded": False}
 TIMED = "timed"  # the reason of a cell that would have been timed

@@ -98,3 +98,20 @@ def test_an_unknown_task_is_named_with_file_and_key(changes: dict[str, Any], pla
     message = rf"^mine\.yaml: {re.escape(place)}: task 'costs' not known\. Did you mean cost"
     with pytest.raises(NotationError, match=message):
         plan_suite(own, "cpu")
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ({"helt_out": 4}, "option of task copying 'helt_out' not known. Did you mean held_out"),
+        ({"held_out": "many"}, "task copying: held_out is 'many'; expected int"),
+    ],
+)
+def test_a_wrong_option_of_a_task_is_named_with_file_and_key(
+    options: dict[str, Any], problem: str
+) -> None:
+    axes = {"variant": ["V"], "seq_len": [16], "task": ["copying"], "mode": ["train"]}
+    own = suite(axes=axes, tasks={"copying": options}, by_task={})
+    with pytest.raises(NotationError) as caught:
+        plan_suite(own, "cpu")
+    assert str(caught.value).startswith(f"mine.yaml: tasks.copying: {problem}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from synthbench.report.data.grid import Grid, Key
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.tables.machine_speed import by_variant, spread_within
 from synthbench.run.worker import run_cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks import cost
 from tests.test_tables import cell, record, run_of, value
 
@@ -38,11 +39,12 @@ def timed(variant: str, step: float, slow: float, number: int, **fields: Any) ->
     return record(cell(variant, framework, "forward", 64), timing=timing, round=number, **fields)
 
 
-def records(**fields: Any) -> list[Record]:
+def records(speeds: Sequence[float] = (1.0, 3.0, 1.5, 1.0), **fields: Any) -> list[Record]:
     """Two rounds; each cell meets another speed of the machine. R is twice as fast as V."""
+    first_v, first_r, second_v, second_r = speeds
     return [
-        timed("V", 0.02, 1.0, 0, **fields), timed("R", 0.01, 3.0, 0, **fields),
-        timed("V", 0.02, 1.5, 1, **fields), timed("R", 0.01, 1.0, 1, **fields),
+        timed("V", 0.02, first_v, 0, **fields), timed("R", 0.01, first_r, 0, **fields),
+        timed("V", 0.02, second_v, 1, **fields), timed("R", 0.01, second_r, 1, **fields),
     ]  # fmt: skip
 
 
@@ -146,3 +148,35 @@ def test_a_record_whose_product_was_not_timed_is_refused(
 ) -> None:
     with pytest.raises(ValidationError):
         Calibration(after=after, seconds=seconds)
+
+
+def test_the_products_of_other_numbers_of_devices_are_on_their_own() -> None:
+    """Four devices share the cores of a CPU: the product has a quarter of them."""
+    on_four = []
+    for one in records(speeds=(4.0, 12.0, 6.0, 4.0)):
+        own = one.cell.changed(devices=4)
+        on_four.append(one.model_copy(update={"cell": own, "id": own.id}))
+    run = run_of([*records(), *on_four])
+    grid = Grid(run.records, ())
+    alone = Grid(records(), ())
+    for name in "VR":
+        own = grid.costs(key(name)._replace(setting="devices=1"), "seconds")
+        assert own == pytest.approx(alone.costs(key(name), "seconds"))
+    (table,) = (one for one in make_tables(run) if one.name == "machine_speed")
+    frame = table.frame
+    assert list(frame["devices"]) == [1, 4]
+    assert list(frame["product ms"]) == pytest.approx([1e3 * PRODUCT * 1.25, 4e3 * PRODUCT * 1.25])
+    assert frame["its spread %"][0] == pytest.approx(frame["its spread %"][1])
+
+
+def test_the_spread_of_the_product_is_within_machines() -> None:
+    """Two machines of one kind, one of them three times as fast, each as even as can be."""
+    slow = [one.model_copy(update={"machine": "slow"}) for one in records(speeds=[3.0] * 4)]
+    fast = [
+        one.model_copy(update={"machine": "fast", "round": one.round + 2})
+        for one in records(speeds=[1.0] * 4)
+    ]
+    (table,) = (one for one in make_tables(run_of([*slow, *fast])) if one.name == "machine_speed")
+    assert value(table, "measurements") == 8
+    assert value(table, "its spread %") == pytest.approx(0, abs=1e-9)
+    assert value(table, "steps %") == pytest.approx(0, abs=1e-9)

@@ -31,7 +31,7 @@ from synthbench.run.host_client import Host
 from synthbench.run.job import Reply
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 
 
 class Clock:

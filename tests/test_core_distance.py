@@ -30,7 +30,7 @@ from synthbench.run.host_client import Host
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.progress import Silent
 from synthbench.run.worker import run_cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks import cost
 from tests.test_calibration import records
 from tests.test_tables import cell, run_of, value

@@ -48,6 +48,16 @@ def test_another_process_is_named_with_what_it_took() -> None:
     assert "preempted 12 times" in warning
 
 
+def test_one_busy_core_of_many_is_named() -> None:
+    """Every thread of a step waits for the one on that core; it has 1.6% of 64 cores."""
+    most = 64 * 10.0
+    assert judge_cores(BEFORE, after(10.0, own=most - 10, busy=most - 5.1), cores=64) == []
+    (warning,) = judge_cores(BEFORE, after(10.0, own=most - 10, busy=most - 4.9), cores=64)
+    assert "5.10 s of 640.00 core seconds (1%)" in warning
+    (stolen,) = judge_cores(BEFORE, after(10.0, 0.0, 0.0, stolen=3.0 + 5.1), cores=64)
+    assert "hypervisor" in stolen
+
+
 def test_a_stretch_shorter_than_the_ticks_says_nothing() -> None:
     assert judge_cores(BEFORE, after(0.02, own=0.0, busy=LEAST_SECONDS), cores=2) == []
 

@@ -21,8 +21,8 @@ from synthbench.models.state import decode_flops, state_bytes
 from synthbench.record import Measurements, Memory, Timing
 from synthbench.report.tables.catalog import make_tables
 from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import make_plan
-from synthbench.suites.settings import Measure
 from synthbench.suites.suite import load_suite
 from synthbench.tasks.base import TaskContext
 from synthbench.tasks.catalog import check_task

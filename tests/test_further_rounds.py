@@ -294,7 +294,10 @@ def test_how_long_it_waits_for_a_quiet_machine() -> None:
     from synthbench.measure.quiet import wait_for_quiet
 
     busy = iter([90.0, 30.0, 2.0])
-    assert wait_for_quiet(10.0, lambda _: next(busy), lambda: 0.0)
+    assert wait_for_quiet(10.0, lambda _: next(busy), lambda: 0.0, cores=2)
+    few = iter([1.6, 0.7])  # percent: one busy core of 64, and less than half of one
+    assert wait_for_quiet(10.0, lambda _: next(few), lambda: 0.0, cores=64)
+    assert next(few, None) is None
     clock = iter([0.0, 4.0, 8.0, 12.0])
     assert not wait_for_quiet(10.0, lambda _: 90.0, lambda: next(clock))
     assert next(clock, None) is None

@@ -10,7 +10,7 @@ from synthbench.backends.jax import backend as jax_backend
 from synthbench.backends.torch import backend as torch_backend
 from synthbench.record import Measurements
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.base import TaskContext
 from synthbench.tasks.catalog import task_of
 

@@ -26,7 +26,7 @@ from synthbench.run.outcome import classify_exception
 from synthbench.run.progress import Silent
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from tests.plugins import cheats
 
 pytestmark = pytest.mark.usefixtures("plugins")

@@ -49,7 +49,7 @@ from synthbench.run.kernel_choices import (
 from synthbench.run.kernel_search import taken_from
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell, model_of
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from tests.kernel_choices import FAST, SLOW, cell, choice
 from tests.variants import VARIANTS
 

@@ -21,7 +21,7 @@ from synthbench.run.kernel_choices import OFFERS
 from synthbench.run.progress import Silent
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from tests.kernel_choices import FAST, SLOW, cell
 from tests.test_kernel_search import FakeHost
 

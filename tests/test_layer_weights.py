@@ -27,7 +27,7 @@ from synthbench.record import Measurements, Record
 from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run
 from synthbench.suites.cell import Cell, model_of
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.base import TaskContext
 from synthbench.tasks.catalog import task_of
 from synthbench.tasks.learning.evaluation import held_out_numbers

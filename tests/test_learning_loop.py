@@ -20,8 +20,8 @@ from synthbench.run.folders import IN_PROGRESS
 from synthbench.run.runner import run_plan
 from synthbench.store import read_run
 from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import make_plan
-from synthbench.suites.settings import Measure
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks.base import TaskContext
 from synthbench.tasks.catalog import with_options

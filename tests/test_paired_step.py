@@ -19,8 +19,8 @@ from synthbench.run.runner import run_plan
 from synthbench.run.worker import run_cell
 from synthbench.store import read_records
 from synthbench.suites.cell import Cell
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import make_plan
-from synthbench.suites.settings import Measure
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks import cost, paired
 from synthbench.tasks.base import Baseline

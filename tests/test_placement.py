@@ -26,7 +26,7 @@ from synthbench.record import Measurements, Record
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.worker import run_cell
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks import cost
 from tests.test_tables import cell as table_cell
 from tests.test_tables import record, run_of, value

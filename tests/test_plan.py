@@ -13,10 +13,10 @@ from synthbench.models.spec import ModelSpec
 from synthbench.record import Measurements, Record, Timing
 from synthbench.report.data.grid import Grid, Key
 from synthbench.run.shard import round_order
+from synthbench.suites.axes import MODEL_AXES, Axes
 from synthbench.suites.cell import FLAT_FIELDS, Cell, DType
 from synthbench.suites.expansion import expand
 from synthbench.suites.plan import Plan, make_plan
-from synthbench.suites.settings import MODEL_AXES, Axes
 from synthbench.suites.suite import load_suite, parse_suite
 
 

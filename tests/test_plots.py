@@ -14,7 +14,7 @@ import pytest
 from synthbench.cli.app import main
 from synthbench.errors import ResultsError, UnknownNameError
 from synthbench.record import Memory, Record
-from synthbench.report.data.grid import MODES
+from synthbench.report.data.cell_layout import MODES
 from synthbench.report.figures.label_placement import HEIGHT, LABEL_HEIGHT, spread
 from synthbench.report.figures.length_plot import spec
 from synthbench.report.figures.run_plots import FOLDER, write_plots

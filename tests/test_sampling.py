@@ -10,7 +10,7 @@ import pytest
 from synthbench.analysis.intervals import Interval
 from synthbench.measure import timing
 from synthbench.measure.timing import SteadyState, timed
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 
 
 class Steps:

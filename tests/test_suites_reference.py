@@ -179,7 +179,7 @@ def test_init_writes_a_suite_and_never_overwrites(
     for name, problem in {
         "mine.yaml": "mine.yaml exists already and is not overwritten; give another name",
         "mine": "must end in .yaml; write mine.yaml",
-        "absent/mine.yaml": "there is no folder absent",
+        "absent/mine.yaml": "the folder absent does not exist",
     }.items():
         code, printed = init(name)
         assert code == 2

@@ -80,23 +80,31 @@ def test_a_counter_that_goes_backwards_or_silent_gives_no_negative_energy() -> N
 
 
 @pytest.mark.parametrize(
-    ("median", "steps"), [(0.01, 50), (0.3, 3), (10.0, 3), (1e-5, 2000), (0.0, 2000)]
+    ("alone", "queued", "runs"),
+    [
+        (0.01, 0.01, [5, 50]),
+        (0.02, 0.02, [25]),
+        (10.0, 10.0, [3]),
+        (1e-3, 1e-4, [50, 5000]),  # Python and the device work at the same time
+        (1e-5, 1e-5, [5000, 20_000]),
+        (0.0, 1e-5, [20_000, 20_000]),
+    ],
 )
 def test_half_a_second_of_steps_are_queued(
-    median: float, steps: int, monkeypatch: pytest.MonkeyPatch
+    alone: float, queued: float, runs: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[int] = []
 
-    def queued(step: Any, wait: Any, steps: int, counter: Any) -> Queued:
+    def run(step: Any, wait: Any, steps: int, counter: Any = None) -> Queued:
         asked.append(steps)
-        return Queued(0.25, None, None)
+        return Queued(queued, None, None)
 
-    monkeypatch.setattr(measuring, "run_queued", queued)
+    monkeypatch.setattr(measuring, "run_queued", run)
     device: Any = Device(0.01, on_device=0.002)
-    found = measure_throughput(device, "cuda", median)
-    assert found == Throughput(steps=steps, seconds=0.25, device_seconds=0.002)
-    assert asked == [steps]
-    assert device.ahead == [1.5 * median] * 5
+    found = measure_throughput(device, "cuda", alone)
+    assert found == Throughput(steps=runs[-1], seconds=queued, device_seconds=0.002)
+    assert asked == runs
+    assert device.ahead == [1.5 * alone] * 5
 
 
 def test_on_a_cpu_without_a_counter_nothing_is_queued(

@@ -20,7 +20,7 @@ from synthbench.record import Measurements
 from synthbench.run.worker import run_cell
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, model_of
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 
 MEASURE = Measure(min_samples=4, min_seconds=1e-6, max_seconds=1.0)
 

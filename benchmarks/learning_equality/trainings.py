@@ -16,7 +16,7 @@ from synthbench.mixers.base import Array
 from synthbench.models.model import Model
 from synthbench.models.recipe import Recipe
 from synthbench.record import Evaluation, Measurements
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.base import TaskContext
 from synthbench.tasks.catalog import task_of
 

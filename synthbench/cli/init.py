@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from synthbench.cli.output import say
+from synthbench.cli.output import require_folder_of, say
 from synthbench.errors import NotationError, quote
 
 
@@ -24,15 +24,12 @@ def init(
         raise NotationError(
             f"suite file {quote(str(file))} must end in .yaml; write {file.name or 'my_suite'}.yaml"
         )
+    require_folder_of(file, option=None)
     try:
         with file.open("x", encoding="utf-8") as stream:
             stream.write(template(str(file)))
     except FileExistsError as error:
         raise NotationError(
             f"{file} exists already and is not overwritten; give another name, or remove it first"
-        ) from error
-    except FileNotFoundError as error:
-        raise NotationError(
-            f"{file} cannot be written: there is no folder {file.parent}; make it first"
         ) from error
     say(f"Wrote {file}. See what it measures: synthbench run --suite {file} --dry-run")

@@ -42,15 +42,15 @@ def write(text: str) -> None:
     typer.echo(text.encode(), nl=False)
 
 
-def require_folder_of(file: Path, option: str = "--out") -> None:
+def require_folder_of(file: Path, option: str | None = "--out") -> None:
     """Raise ResultsError unless the folder of a file that will be written exists.
 
     No command creates folders for a file: a mistyped path would make them anywhere.
     """
     if not file.parent.is_dir():
         raise ResultsError(
-            f"cannot write {file}: the folder {file.parent} does not exist; create it, or choose "
-            f"another file with {option}"
+            f"cannot write {file}: the folder {file.parent} does not exist; create it, or "
+            + (f"choose another file with {option}" if option else "give another file")
         )
 
 

@@ -14,9 +14,11 @@ from synthbench.measure.child_processes import PROC, cpu_seconds, descendants
 
 SYSTEM = Path("/sys/devices/system/cpu")
 
-# A warning needs other processes to take more than this share of the cores' time. The system counts
-# busy time in ticks of 10 ms per core, so less than LEAST_SECONDS is not significant.
+# A warning needs other processes to take more than this share of the cores' time, or of many cores
+# this much of one: a step waits for its slowest thread. The system counts busy time in ticks of
+# 10 ms per core, so less than LEAST_SECONDS is not significant.
 OTHERS_SHARE = 0.05
+ONE_CORE_SHARE = 0.5
 LEAST_SECONDS = 0.05
 CLOCK_FALL = 0.10  # of the fastest core's clock
 
@@ -59,8 +61,9 @@ def read_cores(cores: Sequence[int], proc: Path = PROC, system: Path = SYSTEM) -
 def judge_cores(before: Reading, after: Reading, cores: int) -> list[str]:
     """One sentence per disturbance of the cores between two readings."""
     warnings: list[str] = []
-    available = (after.wall - before.wall) * cores
-    allowed = max(OTHERS_SHARE * available, LEAST_SECONDS)
+    wall = after.wall - before.wall
+    available = wall * cores
+    allowed = max(min(OTHERS_SHARE * available, ONE_CORE_SHARE * wall), LEAST_SECONDS)
     if before.busy is not None and after.busy is not None:
         others = after.busy - before.busy - (after.own - before.own)
         if others > allowed:

@@ -16,8 +16,9 @@ from synthbench.measure.energy import EnergyCounter, energy_counter
 from synthbench.record import DeviceState, Throughput
 
 SECONDS = 0.5  # of steps; counters of energy are updated every 20 to 100 ms
-MOST_STEPS = 2000
+MOST_STEPS = 20_000
 FEWEST_STEPS = 3
+TRIAL = 0.1  # of the seconds, to learn what a step takes with a full queue
 DEVICE_STEPS = 5  # whose time on the device is read
 AHEAD = 1.5  # times the median step: long enough for Python to queue a whole step
 
@@ -32,7 +33,10 @@ def measure_throughput(
     with energy_counter(device, devices) as counter:
         if is_host(device) and counter is None:
             return None
-        steps = max(FEWEST_STEPS, min(MOST_STEPS, round(SECONDS / max(median, 1e-9))))
+        steps = _steps_in(SECONDS, median)
+        if (trial := _steps_in(TRIAL * SECONDS, median)) > FEWEST_STEPS:
+            # A short step takes much less with a full queue than alone.
+            steps = _steps_in(SECONDS, run_queued(step, step.wait, trial).seconds)
         queued = run_queued(step, step.wait, steps, counter)
     times = 0 if is_host(device) else DEVICE_STEPS
     on_device = [step.device_seconds(AHEAD * median) for _ in range(times)]
@@ -45,6 +49,10 @@ def measure_throughput(
         energy_source="" if counter is None or queued.joules is None else counter.source,
         state=queued.state,
     )
+
+
+def _steps_in(seconds: float, of_step: float) -> int:
+    return max(FEWEST_STEPS, min(MOST_STEPS, round(seconds / max(of_step, 1e-9))))
 
 
 class Queued(NamedTuple):

@@ -25,7 +25,7 @@ from synthbench.run.kernel_choices import kernel_for
 from synthbench.run.progress import Observer
 from synthbench.run_info import Ceiling, KernelChoice, Machine
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.progress import read_progress
 
 NUMERICS = "synthbench.measure.environment:framework_numerics"

@@ -30,8 +30,8 @@ from synthbench.run.planning import plan_suite
 from synthbench.run.worker import run_cell
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import Plan
-from synthbench.suites.settings import Measure
 from synthbench.suites.suite import Suite
 from synthbench.tasks.base import Baseline
 from synthbench.tasks.catalog import task_of

@@ -43,12 +43,11 @@ def plan_suite(
         suite = with_data(suite, devices[0], _tasks_with_data(suite, devices[0]), data)
     if machines is not None:
         suite = with_machines(suite, devices[0], machines)
+    _require_options(suite, devices[0], is_replaced=data is not None)
     plan = make_plan(suite, devices[0], frameworks, variants, seq_lens, force, check_task, begin)
     if len(devices) > 1:
         spread = plan.settings.measure.machines > 1
         plan = (on_any_of if spread else spread_over_devices)(plan, devices)
-    for name in {**dict.fromkeys(plan.settings.axes.task), **plan.settings.tasks}:
-        with_options(find(name), plan.settings.tasks.get(name, {}))
     return plan
 
 
@@ -61,6 +60,22 @@ def _require_tasks(suite: Suite, device: str) -> None:
             find(name)
         except UnknownNameError as error:
             raise NotationError(f"{suite.source}: {place}: {error}") from error
+
+
+def _require_options(suite: Suite, device: str, is_replaced: bool) -> None:
+    """Raise NotationError, with file and key, for options that a task does not have.
+
+    `is_replaced`: whether a data source is not from the file.
+    """
+    settings = suite.settings(device_kind(device).name)
+    for name in {**dict.fromkeys(settings.axes.task), **settings.tasks}:
+        options = settings.tasks.get(name, {})
+        try:
+            with_options(find(name), options)
+        except SynthbenchError as error:
+            if is_replaced and "data" in options:
+                raise
+            raise NotationError(f"{suite.source}: tasks.{name}: {error}") from error
 
 
 def _tasks_with_data(suite: Suite, device: str) -> list[str]:

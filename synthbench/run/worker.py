@@ -14,7 +14,7 @@ from synthbench.measure.plausibility import ImplausibleError
 from synthbench.record import Measurements, Parity
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.base import Baseline, TaskContext
 from synthbench.tasks.catalog import task_of
 from synthbench.tasks.programs import Programs

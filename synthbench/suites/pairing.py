@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from synthbench.devices import is_host
 from synthbench.mixers.notation import canonical
 from synthbench.suites.cell import Cell
-from synthbench.suites.settings import Paired
+from synthbench.suites.measure import Paired
 
 # What a variant and its baseline may differ in.
 OF_VARIANT = {"variant", "replica", "heads", "head_dim"}

@@ -12,6 +12,7 @@ from typing import Any
 from synthbench.devices import device_kind, device_names
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.mixers.notation import canonical
+from synthbench.suites.axes import Axes
 from synthbench.suites.by_task import settings_for
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.expansion import expand_all
@@ -25,7 +26,7 @@ from synthbench.suites.selection import (
     unique,
     variants_of_file,
 )
-from synthbench.suites.settings import Axes, Settings
+from synthbench.suites.settings import Settings
 from synthbench.suites.suite import Suite
 
 DEFAULT_COMPILE: dict[Framework, Compile] = {"torch": "eager", "jax": "compiled"}

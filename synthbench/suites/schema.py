@@ -8,16 +8,9 @@ from typing import Any
 import yaml
 from pydantic import BaseModel
 
-from synthbench.suites.settings import (
-    MODEL_AXES,
-    Axes,
-    Measure,
-    MixerSizes,
-    ModelSection,
-    RoundsUntil,
-    Settings,
-    TaskSection,
-)
+from synthbench.suites.axes import MODEL_AXES, Axes
+from synthbench.suites.measure import Measure, RoundsUntil
+from synthbench.suites.settings import MixerSizes, ModelSection, Settings, TaskSection
 
 SECTIONS: dict[str, type[BaseModel]] = {
     "settings": Settings,

@@ -15,7 +15,8 @@ from synthbench.mixers.validation import shorten_list
 from synthbench.models.spec import LARGEST_SIZE
 from synthbench.suites.cell import Framework
 from synthbench.suites.expansion import expand
-from synthbench.suites.settings import Measure, MixerSizes, Settings
+from synthbench.suites.measure import Measure
+from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
 
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)

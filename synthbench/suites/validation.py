@@ -9,8 +9,9 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 
 from synthbench.errors import quote
+from synthbench.suites.measure import NUMBER_TAG, SECTION_TAG
 from synthbench.suites.schema import flow
-from synthbench.suites.settings import NUMBER_TAG, SECTION_TAG, Settings
+from synthbench.suites.settings import Settings
 
 TAGS = {NUMBER_TAG, SECTION_TAG}
 EXPECTED = {

@@ -23,7 +23,7 @@ from synthbench.models.start_values import start_values
 from synthbench.record import Measurements, OwnLength, Parity, PredictedMemory
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell, Mode, model_of
-from synthbench.suites.settings import Measure
+from synthbench.suites.measure import Measure
 from synthbench.tasks.programs import Programs
 from synthbench.tasks.progress import write_progress
 

@@ -10,7 +10,8 @@ from synthbench.analysis.noise_floor import NoiseFloor, noise_floors
 from synthbench.metrics import significant
 from synthbench.report.data.grid import Cost, Grid, Key, group_of
 from synthbench.run_info import RunInfo
-from synthbench.suites.settings import RoundsUntil, Settings
+from synthbench.suites.measure import RoundsUntil
+from synthbench.suites.settings import Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
 

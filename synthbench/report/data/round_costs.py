@@ -38,6 +38,7 @@ class Costs(NamedTuple):
 
 
 ByRound = Mapping[str, Mapping[int, Costs]]  # cell id -> round -> its costs
+_Place = tuple[str, str, str, int]  # framework, machine, device and number of devices
 
 
 def costs_by_round(values: Values, records: Sequence[Any], ids: Iterable[str]) -> ByRound:
@@ -73,16 +74,18 @@ def _error(low: float, high: float) -> float:
     return math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
 
 
-def _place(record: Any) -> tuple[str, str, str]:
-    return record.cell.framework, record.machine, record.cell.device
+def _place(record: Any) -> _Place:
+    cell = record.cell
+    # PyTorch's devices share the cores of a CPU: the fixed work has those of one of them.
+    return cell.framework, record.machine, cell.device, cell.devices
 
 
-def _units(values: Values, records: Sequence[Any]) -> dict[tuple[str, str, str], float]:
-    """Framework, machine and device -> the usual seconds of the fixed work between the steps.
+def _units(values: Values, records: Sequence[Any]) -> dict[_Place, float]:
+    """The usual seconds of the fixed work between the steps.
 
     Only where each timed record has them: times that are relative to it and others do not mix.
     """
-    found: dict[tuple[str, str, str], list[float | None]] = {}
+    found: dict[_Place, list[float | None]] = {}
     columns = map(values.column, ("median_seconds", "calibration_seconds"))
     for record, median, calibration in zip(records, *columns, strict=True):
         if median is not None:

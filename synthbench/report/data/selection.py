@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from synthbench.errors import NotationError, UnknownNameError
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.context import named
-from synthbench.report.data.grid import FRAMEWORKS, TWIN, Grid
+from synthbench.report.data.grid import TWIN, Grid
 from synthbench.report.data.metrics import better_in_row
 from synthbench.report.data.table import Column, Table, Value
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from synthbench.errors import SynthbenchError
 from synthbench.record import Record, latest
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.setting import differing_fields, setting_of
 from synthbench.report.data.trainings import Group, Place, Trained
 from synthbench.suites.cell import Cell

@@ -6,7 +6,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from synthbench.report.data.grid import FRAMEWORKS, MODES, TWIN, Grid, Key
+from synthbench.report.data.cell_layout import FRAMEWORKS, MODES
+from synthbench.report.data.grid import TWIN, Grid, Key
 from synthbench.report.data.table import Column, Table, Value
 
 AT_LONGEST = (*MODES, "memory_parts", "phases")  # tables at the longest length of each setting

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from synthbench.metrics import significant
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.table import Column, Value
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.setting import is_reduced

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from synthbench.metrics import full_integer
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.paper.claims import read_claims
 from synthbench.report.paper.formulas import TABLE_1, formula_count

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from synthbench.errors import ResultsError
 from synthbench.record import Record
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.training_groups import training_records
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Question, Side

@@ -200,8 +200,10 @@ def _legend(prepared: Prepared, blocks: Sequence[Block]) -> list[str]:
         mark = MARKS["one round"]
         few = f"Speed vs {context.baseline}: {mark} one round, too few for a verdict"
         return [few, f"{MARK} disturbed"]
+    # Where times of other moments stand beside a ratio, they may contradict it.
+    how = ", timed in turn" if prepared.cost_grid.has("paired_ratio") else ""
     found = [
-        f"Speed vs {context.baseline}: {MARKS['faster']} faster",
+        f"Speed vs {context.baseline}{how}: {MARKS['faster']} faster",
         f"{MARKS['slower']} slower",
         f"{MARKS['same']} same within {percentage(1 + context.noise.declared)}",
         f"{MARKS['close']} close",

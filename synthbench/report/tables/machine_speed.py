@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.stats import kruskal
@@ -15,39 +16,59 @@ from synthbench.report.data.table import Column, Table
 from synthbench.report.tables.layout import Row
 
 NAMES = (
-    "id", "framework", "variant", "median_seconds", "calibration_seconds", "relative_time",
-    "core_distance",
+    "id", "variant", "median_seconds", "calibration_seconds", "relative_time", "core_distance",
 )  # fmt: skip
 
 
+class _Group(NamedTuple):
+    """Measurements with the same product: its threads are those of one of the devices."""
+
+    framework: str
+    devices: int
+    kind: str  # of the machine; empty unless there are several kinds
+
+
 def machine_speed(grid: Grid, context: Context) -> Table | None:
-    """One row per framework; None where no fixed work was timed between the steps."""
+    """One row per framework, number of devices and kind of machine; spreads are within machines.
+
+    None where no fixed work was timed between the steps.
+    """
     if not grid.has("calibration_seconds"):
         return None
-    columns_of_records = [grid.column(name) for name in NAMES]
     apart = grid.has("core_distance")
+    columns_of_records = map(grid.column, NAMES)
+    found: dict[_Group, list[tuple[Any, ...]]] = {}
+    for record, *values in zip(grid.latest, *columns_of_records, strict=True):
+        if None not in values[:-1]:
+            kind = grid.kinds.get(record.machine, "")
+            group = _Group(record.cell.framework, record.cell.devices, kind)
+            found.setdefault(group, []).append((record.machine, *values))
     rows: list[Row] = []
-    for framework in grid.frameworks():
-        found = [
-            values
-            for values in zip(*columns_of_records, strict=True)
-            if values[1] == framework and None not in values[:-1]
-        ]
-        if not found:
-            continue
-        ids, _, variants, seconds, fixed, relative, distances = zip(*found, strict=True)
+    groups = [one for name in grid.frameworks() for one in sorted(found) if one.framework == name]
+    several = [len({group[at] for group in groups}) > 1 for at in range(len(_Group._fields))]
+    for group in groups:
+        machines, ids, variants, seconds, fixed, relative, distances = zip(
+            *found[group], strict=True
+        )
+        within = list(zip(machines, ids, strict=True))
         rows.append(
             (
-                framework, len(found), float(np.median(fixed)), spread(fixed),
-                spread_within(ids, seconds), spread_within(ids, relative),
-                by_variant(variants, fixed),
-                *((share_far(distances), far_over_near(ids, seconds, distances)) if apart else ()),
+                group.framework,
+                *(group[at] for at in (1, 2) if several[at]),
+                len(ids), float(np.median(fixed)), spread_within(machines, fixed, alone="one cell"),
+                spread_within(within, seconds), spread_within(within, relative),
+                by_variant(variants, without_machine(machines, fixed)),
+                *((share_far(distances), far_over_near(within, seconds, distances)) if apart
+                  else ()),
             )
         )  # fmt: skip
     if not rows:
         return None
+    keys = (Column("devices", "exact_count", is_key=True), Column("machine", is_key=True))
     columns: tuple[Column, ...] = (
-        Column("framework", is_key=True), Column("measurements", "exact_count"),
+        Column("framework", is_key=True),
+        *(column for column, shown in zip(keys, several[1:], strict=True) if shown),
+        Column("measurements", "exact_count"),
         Column("product ms", "calibration_seconds"), Column("its spread %", "time_spread"),
         Column("steps %", "time_spread"), Column("relative %", "time_spread"),
         Column("p by variant", "p_value"),
@@ -82,13 +103,13 @@ def share_far(distances: Sequence[float | None]) -> float | str:
 
 
 def far_over_near(
-    groups: Sequence[str], seconds: Sequence[float], distances: Sequence[float | None]
+    groups: Sequence[Hashable], seconds: Sequence[float], distances: Sequence[float | None]
 ) -> float | str:
     """How many times as long a step takes with far cores, within groups; a text if none has both.
 
     The geometric mean over groups.
     """
-    logs: dict[str, tuple[list[float], list[float]]] = {}
+    logs: dict[Hashable, tuple[list[float], list[float]]] = {}
     for group, value, distance in zip(groups, seconds, distances, strict=True):
         if distance is not None:
             logs.setdefault(group, ([], []))[distance > FAR].append(math.log(value))
@@ -96,19 +117,25 @@ def far_over_near(
     return math.exp(float(np.mean(differences))) if differences else "no cell has both"
 
 
-def spread(values: Sequence[float]) -> float:
-    """The standard deviation of the logarithms, of one value zero."""
-    return float(np.std(np.log(values), ddof=1)) if len(values) > 1 else 0.0
+def without_machine(machines: Sequence[str], values: Sequence[float]) -> list[float]:
+    """The values over the median of their machine."""
+    by_machine: dict[str, list[float]] = {}
+    for machine, value in zip(machines, values, strict=True):
+        by_machine.setdefault(machine, []).append(value)
+    usual = {machine: float(np.median(own)) for machine, own in by_machine.items()}
+    return [value / usual[machine] for machine, value in zip(machines, values, strict=True)]
 
 
-def spread_within(groups: Sequence[str], values: Sequence[float]) -> float | str:
-    """The standard deviation of the logarithms within groups; a text where each has one value."""
-    by_group: dict[str, list[float]] = {}
+def spread_within(
+    groups: Sequence[Hashable], values: Sequence[float], alone: str = "one round"
+) -> float | str:
+    """The standard deviation of the logarithms within groups; `alone` where each has one value."""
+    by_group: dict[Hashable, list[float]] = {}
     for group, value in zip(groups, values, strict=True):
         by_group.setdefault(group, []).append(math.log(value))
     several = [logs for logs in by_group.values() if len(logs) > 1]
     if not several:
-        return "one round"
+        return alone
     squares = sum(float(np.var(logs)) * len(logs) for logs in several)
     return math.sqrt(squares / sum(len(logs) - 1 for logs in several))
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from synthbench.analysis.seeds import Judgement
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.context import Context
-from synthbench.report.data.grid import FRAMEWORKS, Grid
+from synthbench.report.data.grid import Grid
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.tables.layout import Row
 from synthbench.report.tables.learning_layout import (

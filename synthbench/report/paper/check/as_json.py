@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.paper.check.check import CheckedClaim, CheckedPair
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.setting import UNKNOWN, is_reduced

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.prepared import prepare
 from synthbench.report.paper.check.answer import Answer, together
 from synthbench.report.paper.check.counts import counts

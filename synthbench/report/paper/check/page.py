@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from synthbench.report.data.grid import FRAMEWORKS
+from synthbench.report.data.cell_layout import FRAMEWORKS
 from synthbench.report.data.table import Column, Table, Value
 from synthbench.report.paper.check.answer import WORST_FIRST
 from synthbench.report.paper.check.check import CheckedClaim, CheckedPair
