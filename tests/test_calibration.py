@@ -160,8 +160,8 @@ def test_the_products_of_other_numbers_of_devices_are_on_their_own() -> None:
     grid = Grid(run.records, ())
     alone = Grid(records(), ())
     for name in "VR":
-        own = grid.costs(key(name)._replace(setting="devices=1"), "seconds")
-        assert own == pytest.approx(alone.costs(key(name), "seconds"))
+        found = grid.costs(key(name)._replace(setting="devices=1"), "seconds")
+        assert found == pytest.approx(alone.costs(key(name), "seconds"))
     (table,) = (one for one in make_tables(run) if one.name == "machine_speed")
     frame = table.frame
     assert list(frame["devices"]) == [1, 4]
