@@ -83,9 +83,11 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
             f"{percentage(1 + noise.declared)}. `faster` and `slower`: the ratio is beyond that "
             "margin and beyond the noise floor of the same framework, mode and length (table "
             "`noise`), and differs from 1 at 95% confidence, after Holm's correction for the "
-            "variants of these. `close`: neither, and the ratio is known to "
-            f"within {percentage(1 + noise.resolution)}. `undecided (+n)`: about n more rounds "
-            "would decide, if ratio and spread stay the same."
+            "variants of these. `close`: neither, the ratio is known to within "
+            f"{percentage(1 + noise.resolution)}, and its interval is not wholly beyond these "
+            "two; only where the noise floor is at most "
+            f"{percentage(1 + max(noise.resolution, noise.declared))}. `undecided (+n)`: about n "
+            "more rounds would decide, if ratio and spread stay the same."
         )
     aside = sum(count for count, _ in grid.set_aside.values())
     if aside:
