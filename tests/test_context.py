@@ -10,6 +10,7 @@ import pytest
 from synthbench.record import Record
 from synthbench.report.data.context import context_of
 from synthbench.report.data.grid import Grid
+from synthbench.report.data.noise import Noise
 from synthbench.store import Damage, Run
 from tests.test_tables import cell, info, record
 
@@ -20,7 +21,7 @@ def lines(found: list[Record], damaged: int = 0, **changes: Any) -> list[str]:
     """The lines for a run, without that of the noise."""
     broken = [Damage(n, "cut short", b"") for n in range(damaged)]
     run = Run(Path("results/made_up/one"), info(**changes), found, broken)
-    context = context_of(run, Grid(run.records, ["V"]))
+    context = context_of(run, Grid(run.records, ["V"]), Noise())
     return [line for line in context.shared if line != context.noise.line]
 
 

@@ -223,6 +223,7 @@ import synthbench
 from synthbench.report.data.frame import pool_rounds, record_frame
 from synthbench.report.data.context import context_of
 from synthbench.report.data.grid import Grid
+from synthbench.report.data.noise import Noise
 from synthbench.report.export.benchmark import extra_info
 from synthbench.report.export.frames import csv_text
 from synthbench.report.tables.layout import by_length
@@ -235,7 +236,8 @@ assert list(pool_rounds(record_frame(records))["warmup_steps"]) == [6]
 assert "warmup_steps" in csv_text(records).splitlines()[0]
 assert extra_info(records)["warmup_steps"] == 6
 grid = Grid(records, ["V"])
-table = by_length(grid, context_of(run_of(records), grid), "a", "b", "c", ["warmup_steps"])
+context = context_of(run_of(records), grid, Noise())
+table = by_length(grid, context, "a", "b", "c", ["warmup_steps"])
 assert list(table.frame["L=64 warm-up"]) == [6]
 """
     (tmp_path / "tests").symlink_to(ROOT / "tests")

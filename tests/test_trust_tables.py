@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from synthbench.analysis.comparison import Judgement
 from synthbench.record import Flops, Record, Timing
-from synthbench.report.data.grid import Grid
+from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.prepared import prepare
 from synthbench.report.data.table import Table, for_reading
 from synthbench.report.tables.catalog import make_tables
 from synthbench.report.text.comma_separated import csv_text
 from synthbench.report.text.markdown import markdown
 from synthbench.run_info import Ceiling
+from tests.learning_records import learning_cell, learning_record
 from tests.test_tables import cell, record, run_of, value
 
 CEILING = Ceiling(
@@ -49,6 +52,32 @@ def test_utilisation_is_the_steps_flops_over_the_ceiling() -> None:
     assert found("jax", "train", "V") == "no ceiling"
     assert found("jax", "train", "R") == "oom"
     assert "torch float32 on cpu 1.000GFLOP/s (size 1024), copy 20.00GB/s" in table.note
+
+
+def test_each_group_has_its_own_noise_floor_beside_trainings_too() -> None:
+    """At the longest length the same program twice differs by 40%, so 1.2 times is not faster."""
+    lengths, noisy = (8, 16, 32, 64, 128, 256, 512), 512
+    records = []
+    for length in lengths:
+        for number, sign in enumerate((1, -1, 1)):
+            twin = 1.4 if length == noisy else 1 + sign * 0.001
+            for variant, replica, by in (("V", 0, 1.0), ("V", 1, twin), ("R", 0, 1 / 1.2)):
+                at = cell(variant, "torch", "forward", length, replica=replica)
+                records.append(record(at, 0.01 * by * (1 + number * 1e-4), round=number))
+    training = learning_record(learning_cell("V"), 0.9)
+    alone, beside = (prepare(run_of(found)) for found in (records, [*records, training]))
+    assert beside.cost_grid.twins() == alone.cost_grid.twins() != []
+    for key in alone.cost_grid.keys:
+        assert beside.context.noise.floor(key) == alone.context.noise.floor(key)
+    assert beside.context.verdicts == alone.context.verdicts
+    verdicts = [
+        beside.context.verdicts[Key("", "R", "torch", "forward", length)] for length in lengths
+    ]
+    found = [one.verdict for one in verdicts if isinstance(one, Judgement)]
+    assert set(found[:-1]) == {"faster"} and found[-1] != "faster"
+    table = made([*records, training])["noise"]
+    assert table.rows == made(records)["noise"].rows
+    assert list(table.frame["noise floor"])[-1] > table.frame["noise floor"][0]
 
 
 def test_a_disturbed_number_is_marked_and_its_reason_listed() -> None:

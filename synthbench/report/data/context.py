@@ -12,7 +12,7 @@ from synthbench.mixers.catalog import SHOWCASE
 from synthbench.mixers.notation import canonical
 from synthbench.record import Record
 from synthbench.report.data.grid import Grid
-from synthbench.report.data.noise import Noise, noise_of
+from synthbench.report.data.noise import Noise
 from synthbench.report.data.quality import Agreement, Quality
 from synthbench.report.data.setting import differing_fields
 from synthbench.report.data.table import MARK
@@ -20,7 +20,6 @@ from synthbench.report.data.training_groups import training_records
 from synthbench.report.data.verdicts import Verdicts
 from synthbench.run_info import Ceiling, KernelChoice, RunInfo
 from synthbench.store import Run
-from synthbench.suites.cell import Cell
 from synthbench.tasks.cost import Cost
 
 VERSIONS = ("torch", "jax", "jaxlib", "flax", "optax", "numpy")
@@ -56,12 +55,10 @@ class Context:
         return self.by_machine.get(machine) or self.ceilings
 
 
-def context_of(run: Run, grid: Grid) -> Context:
-    """Make the context from run.json and from the cells."""
-    cells = list({record.id: record.cell for record in run.records}.values())
-    model = _model(cells, _built(run.records))
+def context_of(run: Run, grid: Grid, noise: Noise) -> Context:
+    """Make the context from run.json, from the cells, and from the noise of the cost cells."""
     setting = _setting(grid)
-    lines = [model, *setting, _machine(run.info, grid), _software(run.info)]
+    lines = [model_line(run), *setting, device_line(run.info, grid), _software(run.info)]
     rounds = len({record.round for record in run.records})
     times = len(run.info.resumed)
     sessions = f", resumed {'once' if times == 1 else f'{times} times'}" if times else ""
@@ -69,7 +66,6 @@ def context_of(run: Run, grid: Grid) -> Context:
         f"Run: suite {run.info.suite}, {rounds} round{'s' if rounds != 1 else ''}, started "
         f"{run.info.started}{sessions}{_changed(run.info)}."
     )
-    noise = noise_of(grid, run.info)
     if not grid.records or any(record.cell.task == Cost.name for record in grid.records):
         lines.append(noise.line)
     state = []
@@ -112,8 +108,9 @@ def _built(records: Iterable[Record]) -> str:
     return f" (built: {either(forms)})" if forms else ""
 
 
-def _model(cells: list[Cell], built: str) -> str:
+def model_line(run: Run) -> str:
     """Model, sizes, dtype, and eager or compiled."""
+    cells = list({record.id: record.cell for record in run.records}.values())
     if not cells:
         return "No records yet."
 
@@ -133,7 +130,7 @@ def _model(cells: list[Cell], built: str) -> str:
     parts = [
         f"model {values('model')}", f"d_model {values('d_model')}", f"heads {values('heads')}",
         f"head_dim {head_dim}", f"max_len {max_len}", f"batch {values('batch')}",
-        values("dtype"), f"form {values('form')}{built}",
+        values("dtype"), f"form {values('form')}{_built(run.records)}",
     ]  # fmt: skip
     if any(cell.model.kind != "mixer" for cell in cells):
         names = ("layers", "feed_forward", "vocabulary")
@@ -156,7 +153,8 @@ def _setting(grid: Grid) -> list[str]:
     return [f"Rows also differ in {', '.join(fields)}: compare within one setting."] * bool(fields)
 
 
-def _machine(info: RunInfo, grid: Grid) -> str:
+def device_line(info: RunInfo, grid: Grid) -> str:
+    """Device, processor, memory and GPUs, and the machines if there are several."""
     environment = info.environment
     cores = environment.get("cores") or []
     memory = environment.get("memory_bytes")

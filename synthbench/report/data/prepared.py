@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from synthbench.report.data.context import Context, context_of, variant_order
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.machines import kinds_of
+from synthbench.report.data.noise import noise_of
 from synthbench.report.data.quality import agreements_of, qualities_of
 from synthbench.report.data.training_groups import groups_of
 from synthbench.report.data.verdicts import noise_banner, verdicts_of
@@ -32,7 +33,8 @@ def prepare(run: Run) -> Prepared:
     grid = Grid(run.records, order, kinds)
     of_cost = [record for record in run.records if record.cell.task == Cost.name]
     cost_grid = grid if len(of_cost) == len(run.records) else Grid(of_cost, order, kinds)
-    context = context_of(run, grid)
+    # Not of `grid`: where tasks differ, its keys are others, and no noise floor would be found.
+    context = context_of(run, grid, noise_of(cost_grid, run.info))
     groups, margin = groups_of(grid.latest, order), context.noise.declared
     verdicts = verdicts_of(cost_grid, context.baseline, context.noise)
     banner = [text for text in [noise_banner(verdicts, context.noise)] if text]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from synthbench.report.data.context import context_of, variant_order
+from synthbench.report.data.context import device_line, model_line, variant_order
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.machines import kinds_of
 from synthbench.report.figures import label_placement
@@ -79,9 +79,8 @@ def _title(run: Run, grid: Grid, mode: str, setting: str, failed: bool) -> alt.T
     """What was measured and on which device, as in the note of each table."""
     import altair as alt
 
-    context = context_of(run, grid).shared
-    device = next(line for line in context if line.startswith("Device"))
-    lines = [*([f"Setting: {setting}."] if setting else []), *context[:1], device]
+    lines = [f"Setting: {setting}."] if setting else []
+    lines += [model_line(run), device_line(run.info, grid)]
     rounds = max(r.round for r in run.records) + 1
     if rounds > 1:
         lines.append(f"Bands: the range over {rounds} rounds, each in new processes.")

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from synthbench.report.data.context import context_of, variant_order
+from synthbench.report.data.context import variant_order
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.machines import kinds_of
-from synthbench.report.data.noise import percentage
+from synthbench.report.data.noise import noise_of, percentage
 from synthbench.report.page.page import render, table_scripts
 from synthbench.store import Run
 
@@ -42,7 +42,7 @@ class Line:
 def line_of(run: Run, place: Path) -> Line:
     """The line of a run whose page is at `place/index.html`, relative to the site."""
     grid = Grid(run.records, variant_order(run.info), kinds_of(run.info))
-    floors = context_of(run, grid).noise.by_framework
+    floors = noise_of(grid, run.info).by_framework
     lengths = grid.lengths()
     return Line(
         link=quote(f"{place.as_posix()}/{INDEX}"),
