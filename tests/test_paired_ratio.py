@@ -18,6 +18,7 @@ from synthbench.report.tables.catalog import make_tables
 from synthbench.run.further_rounds import undecided
 from synthbench.suites.pairing import baselines_of
 from synthbench.suites.suite import parse_suite
+from tests.learning_records import learning_cell, learning_record
 from tests.test_tables import cell, record, run_of, value
 
 
@@ -277,12 +278,13 @@ def with_warning(one: Record) -> Record:
     return one.model_copy(update={"measurements": measured})
 
 
-def test_a_further_round_needs_no_process_of_the_baseline_alone() -> None:
+@pytest.mark.parametrize("others", [[], [learning_record(learning_cell("V"), 0.9)]])
+def test_a_further_round_needs_no_process_of_the_baseline_alone(others: list[Record]) -> None:
     records = many(2, 0.0)
     noisy = [
         timed("D", 0.011 * (1 + 0.3 * number), number, 0.01) for number in range(2)
     ]  # fmt: skip
-    run = run_of([*records, *noisy])
+    run = run_of([*records, *noisy, *others])
     left = undecided(run.records, run.info, 6)
     again = {r.cell.variant for r in noisy if r.id in left.cells}
     assert again == {"D"}

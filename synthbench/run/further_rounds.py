@@ -27,7 +27,7 @@ def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Und
     from synthbench.store import Run
 
     prepared = prepare(Run(Path(), info, list(records), []))
-    ids, baseline = prepared.grid.ids, prepared.context.baseline
+    grid, baseline = prepared.cost_grid, prepared.context.baseline  # whose keys verdicts have
     cells: set[str] = set()
     count = 0
     for key, judged in prepared.context.verdicts.items():
@@ -38,7 +38,7 @@ def undecided(records: Sequence[Record], info: RunInfo, most_rounds: int) -> Und
         count += 1
         own = key._replace(variant=baseline, replica=0)
         needed = {key, own._replace(replica=1)}
-        if not prepared.grid.paired_rounds(key, own):
+        if not grid.paired_rounds(key, own):
             needed.add(own)
-        cells |= {ids[each] for each in needed if each in ids}
+        cells |= {grid.ids[each] for each in needed if each in grid.ids}
     return Undecided(count, frozenset(cells))
