@@ -11,9 +11,10 @@ from scipy import stats
 
 from synthbench.record import Evaluation, Measurements, Outcome, Record, Training
 from synthbench.report.data.table import Table
-from synthbench.report.tables.catalog import make_tables
+from synthbench.report.tables.catalog import make_tables, tables_from
 from synthbench.report.text.markdown import markdown
 from tests.test_paired_ratio import with_warning
+from tests.test_places_in_tables import FAST, SLOW, prepared
 from tests.test_tables import cell, record, run_of
 
 
@@ -166,6 +167,28 @@ def test_a_run_with_trainings_and_cost_cells_has_both() -> None:
     assert {setting for setting, _ in rows} == {"task=cost", "task=counting"}
     assert rows["task=cost", 2] == pytest.approx(0.625)
     assert rows["task=counting", 2] == pytest.approx(0.8)
+
+
+def on(machines: str, length: int) -> list[Record]:
+    """Both rounds of one and of two devices; `machines` has the name of that of each round."""
+    return [
+        record(
+            cell("V", "torch", "train", length, devices=devices), 0.01 / devices, round=number
+        ).model_copy(update={"machine": machine})
+        for devices in (1, 2)
+        for number, machine in enumerate(machines)
+    ]
+
+
+def test_rows_say_which_kind_of_machine_or_how_many_measured_them() -> None:
+    of_numbers = table(*on("aa", 64), *on("ab", 128))
+    assert [row[0] for row in of_numbers.rows] == ["machines=1"] * 2 + ["machines=2"] * 2
+    assert [row[6] for row in of_numbers.rows] == [1, 2, 1, 2]
+    run = prepared([*on("aa", 64), *on("bb", 128)], ("a", SLOW, 1e9), ("b", FAST, 1e9))
+    (of_kinds,) = (one for one in tables_from(run) if one.name == "devices")
+    assert [row[0] for row in of_kinds.rows] == (
+        ["machine=fast-2-cores"] * 2 + ["machine=slow-1-cores"] * 2
+    )
 
 
 def test_the_rate_of_a_disturbed_cell_is_marked() -> None:

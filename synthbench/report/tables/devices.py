@@ -40,8 +40,9 @@ def devices(grid: Grid, context: Context) -> Table | None:
     by_count: dict[str, dict[int, str]] = {}
     for cell_id, cell in sorted(cells.items(), key=lambda item: item[1].devices):
         by_count.setdefault(all_but_devices(cell), {})[cell.devices] = cell_id
-    fields = [name for name in grid.setting_fields if name != "devices"]
-    columns = [Column("setting", is_key=True)] * bool(fields)
+    without = grid.settings_without("devices")
+    settings = {cell_id: without[grid.key(cell).setting] for cell_id, cell in cells.items()}
+    columns = [Column("setting", is_key=True)] * any(settings.values())
     columns += [Column(name, is_key=True) for name in ("framework", "variant")]
     columns += [
         Column("length", "exact_count", is_key=True),
@@ -58,8 +59,12 @@ def devices(grid: Grid, context: Context) -> Table | None:
 
     def place(group: list[str]) -> tuple[object, ...]:
         cell = cells[group[0]]
-        text = setting_of(cell, fields)
-        return text, cell.framework != "torch", order.get(cell.variant, len(order)), cell.seq_len
+        return (
+            settings[group[0]],
+            cell.framework != "torch",
+            order.get(cell.variant, len(order)),
+            cell.seq_len,
+        )
 
     groups = sorted(groups, key=place)
     found: dict[str, Comparison | str] = {}
@@ -79,7 +84,7 @@ def devices(grid: Grid, context: Context) -> Table | None:
     for cell_id in (cell_id for group in groups for cell_id in group):
         cell = cells[cell_id]
         keys: Row = (cell.framework, cell.variant, cell.seq_len, cell.devices)
-        setting: Row = (setting_of(cell, fields),) * bool(fields)
+        setting: Row = (settings[cell_id],) * any(settings.values())
         own = grid.missing(grid.key(cell)) or usual_rate(grid, cell_id, rates[cell_id])
         rows.append((*setting, *keys, own, *_values(estimates[cell_id], cell.devices)))
     note = (
@@ -97,12 +102,6 @@ def devices(grid: Grid, context: Context) -> Table | None:
 def all_but_devices(cell: Cell) -> str:
     """Equal for cells that differ in the number of devices only."""
     return json.dumps(cell.model_dump(mode="json", exclude={"devices"}), sort_keys=True)
-
-
-def setting_of(cell: Cell, fields: list[str]) -> str:
-    """The values of these fields as tables show them."""
-    content = cell.flat()
-    return " ".join(f"{name}={content[name]}" for name in fields)
 
 
 def rates_of(records: list[Record], cell_id: str) -> Rates:
