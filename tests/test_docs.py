@@ -173,6 +173,11 @@ def test_each_table_has_a_section() -> None:
     assert [heading for heading in headings if heading in TABLES] == list(TABLES)
 
 
+def test_the_list_of_questions_has_each_table() -> None:
+    first = text("docs/tables.md").partition("\n## ")[0]
+    assert re.findall(r"\| \[(\w+)\]\(#", first) == list(TABLES)
+
+
 @pytest.mark.parametrize("table", TABLES)
 def test_the_section_of_a_table_answers_a_question(table: str) -> None:
     heading = next(h for h in sections("docs/tables.md") if h.partition(":")[0] == table)
