@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from synthbench.models.presets import PRESETS
 from synthbench.record import Record, Timing
 from synthbench.report.data.prepared import prepare
 from synthbench.report.paper.check.answer import WORST_FIRST, Answer, of_count, together
+from synthbench.report.paper.check.as_json import claims_json
 from synthbench.report.paper.check.check import CheckedClaim, check_claims
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Side, functions, questions
@@ -472,6 +474,22 @@ def test_a_size_of_quality(ratio: float, noise: float, same: Answer, by: Answer)
     assert nearest(found).figure == pytest.approx(ratio, rel=noise)
     other_way = trained_run({"R": base, "V": own})
     assert claimed(other_way, **ask, expect="lower", by=1.1).answer("torch") == by
+
+
+def test_a_seed_that_collapsed_leaves_a_size_undecided() -> None:
+    """The interval of two seeds then ends beyond the largest number."""
+    finals = {"R": [1e-120, 3.0], "V": [3.0, 3.0]}
+    records = [
+        learning_record(learning_cell(variant, seed=seed, task="language_model"), final, start=0.0)
+        for variant, own in finals.items()
+        for seed, final in enumerate(own)
+    ]
+    ask = {"column": LOSS, "compare": "[[R, V]]", "expect": "same", "within": 0.01}
+    found = claimed(run_of(records), **ask)
+    assert found.answer("torch") == "undecided"
+    interval = nearest(found).interval
+    assert interval is not None and 0 < interval[0] < 1e-300 and interval[1] > 1e300
+    json.loads(claims_json([found]))
 
 
 def test_one_seed_decides_nothing() -> None:

@@ -19,6 +19,7 @@ from synthbench.report.paper.check.setting import differences
 from synthbench.report.paper.check.trainings import TrainedPair, trained_pairs
 from synthbench.report.paper.claims import DIRECTIONS
 from synthbench.store import Run
+from synthbench.tasks.learning.metrics import LARGEST_EXPONENT
 
 LEARNED = ("quality", "weights")
 ONE_SEED = "one seed"
@@ -130,15 +131,18 @@ def _of_ratio(found: Evidence, trained: TrainedPair) -> Evidence:
     if not logs:
         return replace(found, remark=NO_RATIO) if logs is None else found
     ratio = mean_over_seeds(logs)
-    interval = ratio.interval()
+    figure, interval = _number(ratio.mean), ratio.interval()
     if interval is None:
-        return replace(found, answer="undecided", figure=math.exp(ratio.mean), remark=ONE_SEED)
-    low, high = map(math.exp, interval)
+        return replace(found, answer="undecided", figure=figure, remark=ONE_SEED)
+    low, high = map(_number, interval)
     answer = of_interval(found.question, low, high)
     remark = "undecided" if answer == "undecided" else ""
-    return replace(
-        found, answer=answer, figure=math.exp(ratio.mean), interval=(low, high), remark=remark
-    )
+    return replace(found, answer=answer, figure=figure, interval=(low, high), remark=remark)
+
+
+def _number(log_ratio: float) -> float:
+    """The ratio; one too large or too close to 0 for a number is cut off."""
+    return math.exp(min(max(log_ratio, -LARGEST_EXPONENT), LARGEST_EXPONENT))
 
 
 def _log_ratios(one: Mapping[int, float], other: Mapping[int, float]) -> tuple[float, ...] | None:
