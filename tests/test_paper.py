@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -90,6 +91,20 @@ def test_what_nothing_explains_is_said_to_be_so(tables: dict[str, Table]) -> Non
         row(tables["table2"], "R", "parameters of language model, M")["why"]
         == (REASONS["contradiction"])
     )
+
+
+def test_the_note_of_table_2_names_the_rows_that_agree_and_those_that_do_not(
+    tables: dict[str, Table],
+) -> None:
+    table = tables["table2"]
+    found = re.search(r"by about 5\.7M in (.*), which agree .*? constant\. (.*) do not", table.note)
+    assert found is not None
+    named = [text.replace(" and ", ", ").split(", ") for text in found.groups()]
+    for names, reason in zip(named, (REASONS["constant"], REASONS["unexplained"]), strict=True):
+        rows = [r for r in table.rows if r[1] == "parameters of translation, M" and r[-1] == reason]
+        assert names == [r[0] for r in rows]
+        if reason == REASONS["constant"]:
+            assert all(abs(float(r[2]) - float(r[3]) - 5.7) < 0.5 for r in rows)
 
 
 def test_ratios_of_speed_are_those_of_the_records(tables: dict[str, Table]) -> None:

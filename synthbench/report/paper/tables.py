@@ -73,10 +73,10 @@ def table2(measured: Measured) -> Table:
         rows += quality(measured, "table2", variant, line)
     note = (
         f"{SOURCE}, Table 2. Translation: our numbers (6+6 layers, a vocabulary of 33,500) are "
-        "lower than the paper's by about 5.7M in every row; with this constant, Fix, R, R+V and FR "
-        "agree. D, R+D and D+V do not follow from the formula in Table 1. Language model: in the "
-        "paper, R - Fix is 5M and (R+V) - V is 0M; they should be equal. Nothing is tuned to "
-        "match. "
+        "lower than the paper's by about 5.7M in V, Fix, R, FR and R+V, which agree with this "
+        "constant. D, FD, R+D and D+V do not follow from the formula in Table 1. Language model: "
+        "in the paper, R - Fix is 5M and (R+V) - V is 0M; they should be equal. Nothing is tuned "
+        "to match. "
     )
     title = "Table 2: translation and language models"
     return Table("table2", title, note + measured.described, (), COLUMNS, rows)
