@@ -19,9 +19,10 @@ from synthbench.report.paper.check.check import CheckedClaim, check_claims
 from synthbench.report.paper.check.evidence import Evidence
 from synthbench.report.paper.check.question import Side, functions, questions
 from synthbench.report.paper.check.setting import data_of, is_reduced, shown
-from synthbench.report.paper.claims import parse_claims
+from synthbench.report.paper.claims import parse_claims, read_claims
 from synthbench.store import Run
 from synthbench.suites.cell import Cell
+from synthbench.suites.suite import load_suite
 from tests.learning_records import learning_cell, learning_record
 from tests.test_tables import cell, info, record
 
@@ -559,11 +560,31 @@ def test_other_data_is_reduced_and_has_no_folder() -> None:
         ({"file": {"path": "news.csv", "test": 0.2}}, "file news.csv"),
         ({"hf": "imdb"}, "imdb"),
         ({"hf": {"dataset": "wmt/wmt14", "config": "de-en", "columns": {}}}, "wmt14 de-en"),
+        (
+            {"file": {"path": "pairs.csv", "columns": {"source": 1, "target": 2}}},
+            "file pairs.csv from 1 to 2",
+        ),
+        ({"own": {"columns": ["source"]}}, "own"),
         ({"own": {}}, "own"),
     ],
 )
 def test_data_is_named_in_few_words(data: object, text: str) -> None:
     assert data_of(learning_cell("V", options={"data": data})) == text
+
+
+@pytest.mark.parametrize("suite", ["table2_quality", "attention_maps"])
+def test_the_direction_of_a_translation_is_part_of_its_data(suite: str) -> None:
+    options = load_suite(suite).settings("cuda").tasks["translation"]
+    columns = options["data"]["hf"]["columns"]
+    swapped = {"source": columns["target"], "target": columns["source"]}
+    data = {"hf": options["data"]["hf"] | {"columns": swapped}}
+    own, other = (
+        data_of(learning_cell("V", options=each)) for each in (options, options | {"data": data})
+    )
+    for column in ("table2.nmt_ende_bleu", "table8.ende_bleu", "figure3.spread"):
+        same = read_claims().columns[column].same_data
+        assert own in same
+        assert other not in same
 
 
 def test_the_data_of_the_paper_is_no_difference() -> None:

@@ -56,7 +56,8 @@ class PaperColumn(_Part):
     tasks: dict[str, str] = {}  # of a quality or weights: task -> metric, the paper's own first
     setting: str | None = None  # a name of `settings`
     data: str | None = None
-    same_data: tuple[str, ...] = ()  # how `data` is called on the Hugging Face hub, with its config
+    # How `data` is called on the Hugging Face hub, with its config, and the direction of pairs.
+    same_data: tuple[str, ...] = ()
 
 
 class Claim(_Part):

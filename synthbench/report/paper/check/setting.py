@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from synthbench.models.spec import ModelSpec
 from synthbench.report.paper.check.question import Pair, Question
@@ -85,7 +86,11 @@ def _differences(
 
 
 def data_of(cell: Cell) -> str:
-    """The data of a learning task in few words: "wmt14 de-en", "file novel.txt", "generated"."""
+    """The data of a learning task in few words: "file novel.txt", "generated".
+
+    Of a data set with its config, and of pairs of texts with their direction: "wmt14 de-en from en
+    to de".
+    """
     data = cell.options.get("data", "generated")
     if not isinstance(data, dict) or len(data) != 1:
         return str(data)
@@ -93,7 +98,16 @@ def data_of(cell: Cell) -> str:
     options = given if isinstance(given, dict) else {name: given}
     where = options.get("dataset", options.get("path", options.get(name, "")))
     parts = [str(where).rpartition("/")[2], options.get("config")]  # without folders
+    parts.append(_direction(options.get("columns")))
     return " ".join(str(part) for part in ([] if name == "hf" else [name]) + parts if part)
+
+
+def _direction(columns: Any) -> str:
+    """From which column into which a task translates; empty where none is named."""
+    if not isinstance(columns, dict) or not columns.keys() & {"source", "target"}:
+        return ""
+    source, target = (str(columns.get(n, n)).rpartition(".")[2] for n in ("source", "target"))
+    return f"from {source} to {target}"
 
 
 def _of_model(ours: ModelSpec, paper: ModelSpec) -> Iterator[Difference]:
