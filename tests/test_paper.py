@@ -14,7 +14,7 @@ from synthbench.mixers.sizes import Sizes
 from synthbench.record import Measurements, Record, Timing
 from synthbench.report.data.table import Table
 from synthbench.report.paper.formulas import TABLE_1
-from synthbench.report.paper.measured import NO_RUN
+from synthbench.report.paper.measured import NO_RUN, NO_SHARED_SETTING
 from synthbench.report.paper.published import published
 from synthbench.report.paper.reasons import EXPLAINED, REASONS, why_different
 from synthbench.report.paper.tables import TABLES, paper_tables
@@ -112,6 +112,55 @@ def test_ratios_of_speed_are_those_of_the_records(tables: dict[str, Table]) -> N
     assert (found["paper"], found["ours torch"]) == ("1.09", "2.00")
     assert found["compared"].split()[0] == "x1.83"
     assert row(tables["table4"], "D", "steps/s over V's")["ours jax"] == "0.500"
+
+
+FACTOR = {"bfloat16": 1.0, "float32": 8.0}  # of the times
+
+
+def of_two_dtypes(folder: Path, listed: list[str], without: tuple[str, str] = ("", "")) -> Table:
+    """Table 4 of a run in two data types whose V in bfloat16 was measured again at the end.
+
+    `without`: a variant and the data type that it lacks.
+    """
+    plan = make_plan(load_suite("table4"), "cpu")
+    content = plan.settings.model_dump(mode="json")
+    content["axes"]["dtype"] = listed
+    run_dir = folder / "table4" / "made"
+    info = RunInfo(
+        suite="table4", settings=content, device="cpu", started="2026-01-02T03:04:05+00:00",
+        finished="2026-01-02T04:04:05+00:00",
+    )  # fmt: skip
+    create_run(run_dir, info)
+    cells = [
+        cell.changed(dtype=dtype) for dtype in FACTOR for cell in plan.cells if not cell.replica
+    ]
+    cells = [cell for cell in cells if (cell.variant, cell.dtype) != without]
+    again = [cell for cell in cells if (cell.variant, cell.dtype) == ("V", "bfloat16")]
+    for attempt, cell in [*((0, cell) for cell in cells), *((1, cell) for cell in again)]:
+        found = counted(cell)
+        timing = found.measurements.timing
+        assert timing is not None
+        timing.samples[:] = [FACTOR[cell.dtype] * seconds for seconds in timing.samples]
+        append_record(run_dir, found.model_copy(update={"attempt": attempt}))
+    return next(table for table in paper_tables(folder) if table.name == "table4")
+
+
+@pytest.mark.parametrize("listed", [["bfloat16", "float32"], ["float32", "bfloat16"]])
+def test_numbers_of_several_data_types_are_of_the_first_in_the_suite(
+    listed: list[str], tmp_path: Path
+) -> None:
+    table = of_two_dtypes(tmp_path, listed)
+    assert row(table, "R", "steps/s over V's")["ours torch"] == "2.00"
+    assert row(table, "D", "steps/s over V's")["ours jax"] == "0.500"
+    assert table.note.endswith(f" {listed[0]}.")
+
+
+def test_numbers_of_two_data_types_are_not_compared(tmp_path: Path) -> None:
+    table = of_two_dtypes(tmp_path, ["float32", "bfloat16"], without=("R", "float32"))
+    found = row(table, "R", "steps/s over V's")
+    assert (found["ours torch"], found["compared"]) == (NO_SHARED_SETTING, "")
+    assert row(table, "R", "parameters, M")["ours torch"] == "254.36"
+    assert row(table, "D", "steps/s over V's")["ours torch"] == "0.500"
 
 
 def test_flops_ratios_are_at_the_papers_sizes_whatever_was_run(tables: dict[str, Table]) -> None:

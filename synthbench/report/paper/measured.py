@@ -6,6 +6,7 @@ import contextlib
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from synthbench.devices import is_host
 from synthbench.errors import ResultsError
@@ -16,9 +17,11 @@ from synthbench.report.data.table import Value
 from synthbench.report.paper.trained import Trainings
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell
+from synthbench.suites.pairing import OF_VARIANT
 from synthbench.tasks.cost import Cost
 
 NO_RUN = "no run"
+NO_SHARED_SETTING = "no shared setting"
 
 
 @dataclass(frozen=True)
@@ -55,15 +58,30 @@ class Measured:
 
     @cached_property
     def _cells(self) -> dict[tuple[str, str, str, int | None], Cell]:
-        """(framework, variant, label, heads or None) -> a cell, a train step if possible."""
+        """(framework, variant, label, heads or None) -> the cell that stands for it.
+
+        A train step if possible, the longest; of several data types, batches or the like, that of
+        the first value in the suite, which is the same for every variant.
+        """
         found: dict[tuple[str, str, str, int | None], Cell] = {}
         records = () if self.run is None else self.run.records
-        for record in sorted(records, key=lambda r: (r.cell.mode == "train", r.cell.seq_len)):
-            cell = record.cell
+        cells = {record.id: record.cell for record in records}
+        for cell in sorted(cells.values(), key=self._place):
             if cell.replica == 0 and cell.task == Cost.name:
                 for heads in (cell.model.heads, None):
-                    found[cell.framework, cell.variant, cell.label, heads] = cell
+                    found.setdefault((cell.framework, cell.variant, cell.label, heads), cell)
         return found
+
+    def _place(self, cell: Cell) -> tuple[bool, int, list[tuple[int, str]]]:
+        """Of cells of one variant, that with the least place stands for it."""
+        axes = {} if self.run is None else self.run.info.settings.get("axes", {})
+        listed = {name: own for name, own in axes.items() if isinstance(own, list)}
+        of_fields = []
+        for name, value in cell.content.items():
+            values = listed.get(name, [])
+            place = values.index(value) if value in values else len(values)
+            of_fields.append((place, str(value)))
+        return cell.mode != "train", -cell.seq_len, of_fields
 
     def cell(
         self, framework: str, variant: str, label: str = "", heads: int | None = None
@@ -76,9 +94,11 @@ class Measured:
         return NO_RUN if cell is None else self.grid.known(self.key(cell), column)
 
     def ratio(self, cell: Cell | None, baseline: Cell | None) -> Value:
-        """Steps per second of a cell over those of another."""
+        """Steps per second of a cell over those of another, which differs in its mixer alone."""
         if cell is None or baseline is None:
             return NO_RUN
+        if _all_but_mixer(cell) != _all_but_mixer(baseline):
+            return NO_SHARED_SETTING
         return self.grid.speed_ratio(self.key(cell), self.key(baseline), baseline.variant)
 
     def key(self, cell: Cell) -> Key:
@@ -94,14 +114,19 @@ class Measured:
     def _costs(self) -> str:
         if self.run is None:
             return f"Our numbers: no finished run of suite {self.suite} yet."
-        cells = [r.cell for r in self.run.records if r.cell.task == Cost.name]
+        cells = list(self._cells.values())
 
         def sizes(name: str) -> str:
             return " or ".join(dict.fromkeys(str(cell.flat()[name]) for cell in cells))
 
-        target = f", target length {sizes('target_len')}" if cells[0].model.target_len else ""
+        has_target = all(cell.model.target_len for cell in cells)
+        target = f", target length {sizes('target_len')}" if has_target else ""
         return (
             f"Our numbers: run `{self.run.path.name}` of suite {self.suite} on "
             f"{self.run.info.device}, batch {sizes('batch')}, length {sizes('seq_len')}{target}, "
             f"{sizes('dtype')}."
         )
+
+
+def _all_but_mixer(cell: Cell) -> dict[str, Any]:
+    return {name: value for name, value in cell.content.items() if name not in OF_VARIANT}
