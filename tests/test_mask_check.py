@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from synthbench.cli.app import main
 from synthbench.measure.mask_check import reference_masks
 from synthbench.measure.parity import check_cell
 from synthbench.measure.parity_inputs import cases, small_model
+from synthbench.models.model import Model
 from synthbench.models.spec import KINDS
 from synthbench.record import Parity
 from synthbench.run.checks import Checks
@@ -53,6 +54,23 @@ def backend_of(framework: str) -> Backend:
 def test_the_built_in_mixers_read_nothing_hidden(variant: str) -> None:
     model = small_model(variant)
     assert reference_masks(model, {case.causal for case in cases(model)}) == ""
+
+
+def test_the_input_is_short_also_for_a_mixer_made_for_long_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """FD(a=32, b=32) is made for 1024 positions: an example for each would need 34 GB an array."""
+    model, own = small_model("FD(a=32, b=32)"), Model.reference
+    seen: list[tuple[int, ...]] = []
+
+    def watched(self: Model, p: Any, inputs: Any, padding_mask: Any = None) -> Any:
+        assert inputs.shape[0] <= 13 and inputs.shape[1] <= 12
+        seen.append(inputs.shape)
+        return own(self, p, inputs, padding_mask)
+
+    monkeypatch.setattr(Model, "reference", watched)
+    assert reference_masks(model, {False, True}) == ""
+    assert seen
 
 
 PADDING = "padding: the output at position 3 changes with the inputs at padded positions"
