@@ -187,6 +187,20 @@ def test_inference_mode_sees_what_training_changed() -> None:
     torch.testing.assert_close(second.clone(), plain(module, "R"))
 
 
+@pytest.mark.parametrize("variant", ["Fix", "R", "Fix+R"])
+def test_training_may_follow_inference_mode(variant: str) -> None:
+    """Weights of constant logits, and of frozen ones, are used in training too."""
+    module = module_of(variant)
+    for name in CACHED[variant]:
+        tensor_of(module, name).requires_grad_(False)
+    with torch.inference_mode():
+        first = module(X, None, False).clone()
+    y = module(X, None, False)
+    y.sum().backward()
+    torch.testing.assert_close(y.detach(), first)
+    torch.testing.assert_close(y.detach(), plain(module, variant))
+
+
 def test_gradients_do_not_stop_at_cached_weights() -> None:
     """A call with gradients after one without computes its own weights."""
     module = module_of("Fix+R")

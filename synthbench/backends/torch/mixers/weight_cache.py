@@ -58,10 +58,12 @@ def cached_weights(mixer: Attention, inputs: ForwardInputs) -> Tensor:
     entry = _cache.get(tensors[0])
     if entry is None or entry.computed_from != computed_from:
         _cache.pop(tensors[0], None)
-        logits = [components.logits(component, inputs) for component in mixer.components]
-        mask = attention_mask(inputs.x, None, inputs.causal)
-        weights = masked_softmax(mix(logits, inputs.p.get("alpha")), mask)
-        entry = _cache[tensors[0]] = _Entry(computed_from, weights.swapaxes(0, 1))
+        # Whatever the mode of this call is, a later one may need the weights for gradients.
+        with torch.inference_mode(False), torch.no_grad():
+            logits = [components.logits(component, inputs) for component in mixer.components]
+            mask = attention_mask(inputs.x, None, inputs.causal)
+            weights = masked_softmax(mix(logits, inputs.p.get("alpha")), mask).swapaxes(0, 1)
+        entry = _cache[tensors[0]] = _Entry(computed_from, weights)
     return entry.weights
 
 
