@@ -10,6 +10,7 @@ import yaml
 
 from synthbench.errors import NotationError
 from synthbench.run.planning import plan_suite
+from synthbench.suites.planned import planned_cells
 from synthbench.suites.suite import Suite, parse_suite
 
 TWO_TASKS: dict[str, Any] = {
@@ -53,6 +54,15 @@ def test_a_section_changes_nothing_for_other_tasks() -> None:
 def test_lengths_that_are_selected_hold_for_every_task() -> None:
     plan = plan_suite(suite(), "cpu", seq_lens=[40])
     assert {(cell.task, cell.seq_len) for cell in plan.cells} == {("mqar", 40), ("listops", 40)}
+
+
+def test_lengths_that_are_selected_are_those_of_the_stored_settings() -> None:
+    """By which `compare` knows what a run was to measure."""
+    plan = plan_suite(suite(), "cpu", seq_lens=[40])
+    stored = plan.settings.model_dump(mode="json")
+    planned = [planned_cells(stored, task, "cpu", "V") for task in ("mqar", "listops")]
+    found = {cell.id for cells in planned for cell in cells or ()}
+    assert found == {cell.id for cell in plan.cells}
 
 
 def test_a_section_may_name_a_preset() -> None:

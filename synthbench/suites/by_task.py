@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,8 +14,8 @@ from synthbench.suites.settings import Settings
 SHARED_AXES = ("variant", "framework", "task")  # of all tasks of a suite
 
 
-def settings_for(settings: Settings, task: str, selected: Iterable[str] = ()) -> Settings:
-    """The settings of a task; axes in `selected` stay as they are.
+def settings_for(settings: Settings, task: str) -> Settings:
+    """The settings of a task.
 
     Raises NotationError for a section that replaces what it may not, or by something wrong.
     """
@@ -32,10 +31,9 @@ def settings_for(settings: Settings, task: str, selected: Iterable[str] = ()) ->
         raise NotationError(
             f"by_task.{task}.model: the suite has several models; give model instead of models"
         )
-    axes = {name: values for name, values in section.axes.items() if name not in selected}
     content = settings.model_dump(mode="json")
     changed = content | {
-        "axes": content["axes"] | axes,
+        "axes": content["axes"] | section.axes,
         "model": content["model"] | preset_of(task, section.model) | section.model,
         "by_task": {},
     }
@@ -43,6 +41,18 @@ def settings_for(settings: Settings, task: str, selected: Iterable[str] = ()) ->
         return Settings.model_validate_json(json.dumps(changed, default=str))
     except ValidationError as error:
         raise NotationError(_explained(task, error.errors()[0])) from error
+
+
+def with_lengths(settings: Settings, lengths: tuple[int, ...]) -> Settings:
+    """The settings with these lengths for every task, whatever the sections say."""
+    by_task = {
+        task: section.model_copy(
+            update={"axes": {n: values for n, values in section.axes.items() if n != "seq_len"}}
+        )
+        for task, section in settings.by_task.items()
+    }
+    axes = settings.axes.model_copy(update={"seq_len": lengths})
+    return settings.model_copy(update={"axes": axes, "by_task": by_task})
 
 
 def preset_of(task: str, model: dict[str, Any]) -> dict[str, Any]:

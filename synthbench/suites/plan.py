@@ -13,7 +13,7 @@ from synthbench.devices import device_kind, device_names
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.mixers.notation import canonical
 from synthbench.suites.axes import Axes
-from synthbench.suites.by_task import settings_for
+from synthbench.suites.by_task import settings_for, with_lengths
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.expansion import expand_all
 from synthbench.suites.selection import FRAMEWORKS as FRAMEWORKS
@@ -132,18 +132,19 @@ def make_plan(
         used = f"suite {suite.name} has no section devices.{kind}; its settings are {substitute}"
         notes = (used, *notes)
     twin_of = baseline if measure.has_twins else None
-    selected = {"variant": names, "framework": chosen, "seq_len": lengths}
+    selected = {"variant": names, "framework": chosen}
     settings = settings.model_copy(
         update={
             "measure": measure.model_copy(update={"force": force or measure.force}),
             "axes": axes.model_copy(update=selected),
         }
     )
+    if seq_lens is not None:
+        settings = with_lengths(settings, lengths)
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
-    given = () if seq_lens is None else ("seq_len",)
     every = (
-        every_cell(suite.source, settings_for(settings, task, given), task, device)
+        every_cell(suite.source, settings_for(settings, task), task, device)
         for task in axes.task
     )
     for cell in itertools.chain.from_iterable(every):
