@@ -72,12 +72,12 @@ class Registry(Generic[T]):
 
     def known(self) -> dict[str, type[T]]:
         """Every class by name, those of installed packages included."""
-        self._read_entry_points()
+        self.read_entry_points()
         return {**self.builtin, **self._plugins}
 
     def plugins(self) -> dict[str, type[T]]:
         """The classes registered in addition to the built-in ones."""
-        self._read_entry_points()
+        self.read_entry_points()
         return dict(self._plugins)
 
     def find(self, name: str) -> type[T]:
@@ -135,7 +135,9 @@ class Registry(Generic[T]):
     def _aliases_of(self, name: str) -> set[str]:
         return {alias for alias, of in self._aliases.items() if of == name}
 
-    def _named(self, name: str, classes: Mapping[str, type[T]]) -> type[T] | None:
+    def registered(self, name: str) -> type[T] | None:
+        """The class of a name or label among those known so far; no package is asked."""
+        classes = {**self.builtin, **self._plugins}
         name = self._aliases.get(name, name)
         by_label = {label_of(cls): cls for cls in classes.values() if label_of(cls)}
         return classes.get(name) or by_label.get(name)
@@ -144,11 +146,15 @@ class Registry(Generic[T]):
         """What installed packages offer of this kind; nothing is imported."""
         return importlib.metadata.entry_points(group=self.group)
 
-    def _read_entry_points(self) -> None:
-        """Register what installed packages offer, once."""
+    def read_entry_points(self) -> None:
+        """Register what installed packages offer, once.
+
+        Raises SynthbenchError for the first that cannot be used, after the others are registered.
+        """
         if self._entry_points_read or not self.reads_entry_points:
             return
         self._entry_points_read = True
+        broken: SynthbenchError | None = None
         for point in self.entry_points():
             try:
                 self.register(point.load())
@@ -156,26 +162,37 @@ class Registry(Generic[T]):
                 self._entry_points_read = False
                 raise
             except BaseException as error:  # another's package may fail in any way, and even exit
-                self._entry_points_read = False  # so that the next call reports it again
                 problem = f"{type(error).__name__}: {text_of(error)}".removesuffix(": ")
-                raise SynthbenchError(
+                found = SynthbenchError(
                     f"entry point {point.name!r} = {point.value!r} in group {self.group} cannot be "
                     f"used: {problem}; fix or uninstall "
                     f"{point.dist.name if point.dist else 'its package'}"
-                ) from error
+                )
+                found.__cause__ = error
+                broken = broken or found
+        if broken is not None:
+            self._entry_points_read = False  # so that the next call reports it again
+            raise broken
 
 
 def find(name: str, registries: Sequence[Registry[Any]], kind: str) -> type[Any]:
     """The class of a name or label in any of the registries; raises UnknownNameError.
 
-    A built-in name asks no installed package: a broken package blocks only its own classes.
+    A broken package blocks only its own classes: it is an error only of a name that is not found.
     """
     for registry in registries:
-        if found := registry._named(name, registry.builtin):
+        if found := registry.registered(name):
             return found
+    broken: SynthbenchError | None = None
     for registry in registries:
-        if found := registry._named(name, registry.known()):
+        try:
+            registry.read_entry_points()
+        except SynthbenchError as error:
+            broken = broken or error
+        if found := registry.registered(name):
             return found
+    if broken is not None:
+        raise broken
     classes = [cls for registry in registries for cls in registry.known().values()]
     names = {name_of(cls) for cls in classes} | {label_of(cls) or "" for cls in classes}
     raise UnknownNameError(kind, name, names - {""})

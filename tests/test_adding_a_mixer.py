@@ -143,6 +143,35 @@ def test_an_installed_package_that_fails_is_named_each_time(
         assert "fix or uninstall others" in str(caught.value)
 
 
+def test_an_installed_package_that_fails_blocks_nothing_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither what the user has registered nor what another package offers."""
+    info = folder / "several-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: several\nVersion: 1.0\n")
+    points = "broken = broken_mixers:Broken\nsound = sound_mixers:Sound\n"
+    (info / "entry_points.txt").write_text(f"[{catalog.MIXER_REGISTRY.group}]\n{points}")
+    (folder / "broken_mixers.py").write_text("1 / 0")
+    (folder / "sound_mixers.py").write_text(
+        "import synthbench\n"
+        "class Sound(synthbench.Mixer):\n"
+        "    name = 'sound'\n"
+        "    def parameters(self, sizes): return {}\n"
+        "    def torch(self, sizes): return lambda p, x, padding_mask, causal: x\n"
+    )
+    monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(catalog.MIXER_REGISTRY, "_entry_points_read", False)
+    synthbench.register(Whole)
+    assert parse("whole").name == "whole"
+    assert "broken_mixers" not in sys.modules and "sound_mixers" not in sys.modules
+    assert parse("sound").name == "sound"
+    for _ in range(2):
+        with pytest.raises(synthbench.SynthbenchError, match="entry point 'broken'"):
+            parse("absent")
+        assert parse("sound").name == "sound"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_frameworks_compute_what_numpy_computes(
     mixers: dict[str, type[Mixer]], name: str
