@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import importlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import pytest
 
 import synthbench
 from synthbench.backends.base import BACKENDS, Backend, Batch, Setting
+from synthbench.errors import ShapeError
 from synthbench.measure import parity
 from synthbench.measure.parity_inputs import (
     SMALL,
@@ -21,9 +22,10 @@ from synthbench.measure.parity_inputs import (
     random_parameters,
     small_model,
 )
-from synthbench.mixers.base import Array
+from synthbench.mixers.base import Array, Mixer, Parameter
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.suites.cell import Cell, Framework
 from tests.variants import VARIANTS
@@ -186,3 +188,55 @@ def test_a_planted_error_is_caught(framework: str, monkeypatch: pytest.MonkeyPat
     assert not planted.passed
     assert planted.gradient is not None and planted.gradient_tolerance is not None
     assert planted.gradient > planted.gradient_tolerance
+
+
+@dataclass(frozen=True)
+class Blocked(Mixer):
+    """Y = X, for lengths and heads of whole blocks."""
+
+    name: ClassVar[str] = "blocked"
+
+    length: int = 16
+    channels: int = 1
+
+    def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+        return {}
+
+    def check(self, sizes: Sizes, *, causal: bool = False) -> None:
+        if sizes.max_len % self.length:
+            raise ShapeError(f"max_len {sizes.max_len} is not a multiple of {self.length}")
+        if sizes.head_dim % self.channels:
+            raise ShapeError(f"head_dim {sizes.head_dim} is not a multiple of {self.channels}")
+
+    def torch(self, sizes: Sizes) -> Any:
+        return lambda p, x, padding_mask, causal: x
+
+    def reference(self, p: Any, x: Array, sizes: Sizes, **masks: Any) -> Array:
+        return x
+
+
+def blocked_cell(variant: str, **sizes: Any) -> Cell:
+    known = {"seq_len": 64, "batch": 1, "d_model": 256, "heads": 2, "max_len": 64} | sizes
+    return Cell.from_flat(
+        variant=variant, framework="torch", mode="train", compile="eager", **known
+    )
+
+
+@pytest.mark.usefixtures("registry")
+@pytest.mark.parametrize("options", ["", "(channels=8)", "(length=64, channels=64)"])
+@pytest.mark.parametrize("kind", ["mixer", "decoder"])
+def test_a_mixer_that_cannot_be_so_small_is_checked_at_another_size(
+    options: str, kind: str
+) -> None:
+    synthbench.register(Blocked)
+    stack = {"vocabulary": 9} if kind == "decoder" else {}
+    cell = blocked_cell(f"blocked{options}", model=kind, **stack)
+    assert parity.check_cell(backend_of("torch"), cell).passed
+
+
+@pytest.mark.usefixtures("registry")
+def test_the_sizes_are_named_where_a_mixer_takes_none_of_them() -> None:
+    synthbench.register(Blocked)
+    none = "none of the small sizes.*max_len 12; .*max_len 64.*: max_len 12 is not a multiple of 40"
+    with pytest.raises(ShapeError, match=none):
+        parity.check_cell(backend_of("torch"), blocked_cell("blocked(length=40)", max_len=80))

@@ -11,13 +11,22 @@ import numpy as np
 from synthbench.backends.base import Batch
 from synthbench.errors import ShapeError, UnsupportedError
 from synthbench.measure.inputs import random_batch
-from synthbench.mixers.base import Array
+from synthbench.mixers.attention import Attention
+from synthbench.mixers.base import Array, Mixer
+from synthbench.mixers.factorized_dense import FactorizedDense
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.model import Model
 from synthbench.models.start_values import start_values
 
 SMALL = {"d_model": 16, "heads": 4, "max_len": 12}
+# Tried in this order for a mixer from outside that cannot be so small: it may need lengths of whole
+# blocks of 16, or heads of 16 channels or of 64.
+LARGER = (
+    {"d_model": 16, "heads": 4, "max_len": 16},
+    {"d_model": 64, "heads": 4, "max_len": 16},
+    {"d_model": 128, "heads": 2, "max_len": 64},
+)
 SHORTER = 9
 BATCH = 4
 
@@ -46,20 +55,38 @@ def cases(model: Model) -> Iterator[Case]:
 
 
 def small_model(variant: str, **sizes: Any) -> Model:
-    """A bare mixer at a small size; FD(a, b) determines max_len."""
+    """A bare mixer at a small size: SMALL, or the first of LARGER that it takes.
+
+    FD(a, b) determines max_len. Raises ShapeError for a mixer that takes none of the sizes.
+    """
     mixer = parse(variant)
-    model = Model.of("mixer", mixer, Sizes.of(**{**SMALL, **sizes}))
-    try:
-        model.check()
-    except ShapeError:
-        factors = [(c.a, c.b) for c in getattr(mixer, "components", ()) if hasattr(c, "factors")]
-        a, b = factors[0] if factors else (None, None)
-        if a is None and b is None:
-            raise
-        max_len = (a or 2) * (b or 2)
-        model = model.changed(max_len=max_len)
-        model.check()
-    return model
+    forced = _forced_length(mixer)
+    tried = [SMALL | sizes, *(size | sizes | forced for size in (SMALL, *LARGER))]
+    refused: ShapeError | None = None
+    for size in tried:
+        model = Model.of("mixer", mixer, Sizes.of(**size))
+        try:
+            model.check()
+        except ShapeError as error:
+            refused = refused or error
+        else:
+            return model
+    listed = dict.fromkeys(
+        ", ".join(f"{name} {value}" for name, value in size.items() if value is not None)
+        for size in tried
+    )
+    raise ShapeError(
+        f"{variant} can be built at none of the small sizes at which a mixer is checked "
+        f"({'; '.join(listed)}): {refused}"
+    )
+
+
+def _forced_length(mixer: Mixer) -> dict[str, int]:
+    """The max_len that the factors of FD determine, if they are given."""
+    for component in mixer.components if isinstance(mixer, Attention) else ():
+        if isinstance(component, FactorizedDense) and (component.a or component.b):
+            return {"max_len": (component.a or 2) * (component.b or 2)}
+    return {}
 
 
 def random_parameters(model: Model, seed: int = 0) -> dict[str, Array]:
