@@ -76,6 +76,16 @@ def test_faint_weights_keep_their_digits(offset: float) -> None:
     np.testing.assert_allclose(got, want, rtol=3e-5, atol=3e-6)
 
 
+@pytest.mark.parametrize("offset", [0, 5, 12, 20, 40])
+def test_faint_weights_keep_their_digits_in_half_precision(offset: float) -> None:
+    """A padded key outweighs the others by e^offset, which float16 loses from e^10 on."""
+    p = start_of("R")
+    p["random.logits"] *= 0.01
+    p["random.logits"][:, :, 0] += offset
+    got, want = both("R", p, MASK, False, np.float16)
+    np.testing.assert_allclose(got, want, atol=5e-3)
+
+
 def test_the_spreads_of_all_terms_add_up() -> None:
     """Two tables, each spread by less than the bound, together by more."""
     p = start_of("(R+Fix)(mixing=sum)")

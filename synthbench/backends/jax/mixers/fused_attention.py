@@ -6,6 +6,8 @@ weights made once for the whole batch where no term depends on it, cuDNN's kerne
 
 from __future__ import annotations
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array, lax
@@ -22,9 +24,9 @@ from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.kernel import Kernel
 from synthbench.mixers.attention import Attention
 
-# If the logits of a row differ by less than this, no weight underflows in float32, whichever logit
-# is the highest: exp(-60) = 1e-26.
-SPREAD = 60.0
+# If the logits of a row differ by less than this part of what makes a weight underflow, all weights
+# keep their digits, whichever logit is the highest: by 61 in float32 and bfloat16, 6.8 in float16.
+SPREAD = 0.7
 # Up to these lengths, measured, a CPU is faster in the reference form: in any case, and for one
 # component alone with gradients.
 PLAIN_UP_TO = {"conv": 4096}
@@ -146,7 +148,8 @@ def shared(
     def alone(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
         return by_example(terms, value, padding_mask, causal, kernel)
 
-    narrow = sum(spread(t, L) for t in terms) < SPREAD
+    widest = -SPREAD * math.log(float(jnp.finfo(value.dtype).tiny))
+    narrow = sum(spread(t, L) for t in terms) < widest
     return lax.cond(narrow, together, alone, terms, value, columns)
 
 
