@@ -86,6 +86,35 @@ def test_faint_weights_keep_their_digits_in_half_precision(offset: float) -> Non
     np.testing.assert_allclose(got, want, atol=5e-3)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "offset", "tolerance"),
+    [(np.float32, 0, 1e-5), (np.float32, 40, 1e-4), (np.float32, 55, 1e-4), (np.float32, 80, 1e-4),
+     (np.float16, 0, 2e-2), (np.float16, 6, 2e-2), (np.float16, 20, 2e-2)],
+)  # fmt: skip
+def test_gradients_of_faint_weights_are_those_of_the_reference(
+    dtype: Any, offset: float, tolerance: float
+) -> None:
+    """A division by a small sum of weights has its square in the gradient, which may underflow."""
+    mixer: Any = parse("R")
+    p = start_of("R")
+    p["random.logits"] *= 0.01
+    p["random.logits"][:, :, 0] += offset
+    given = {name: jnp.asarray(value, dtype) for name, value in p.items()}
+    x, mask = jnp.asarray(X, dtype), jnp.asarray(MASK)
+    found = fused_attention.kernels(mixer, given, x, mask, trained=True)
+    kernel = next(kernel for kernel in found if kernel.path != REFERENCE_KERNEL)
+
+    def loss(form: Any, *more: Any) -> Any:
+        return lambda p, x: jnp.square(form(mixer, p, x, mask, False, *more)).mean()
+
+    got = jax.grad(loss(fused_attention.fused, kernel), (0, 1))(given, x)
+    exact = jax.tree.map(lambda value: value.astype(jnp.float64), (given, x))
+    want = jax.grad(loss(attention.reference), (0, 1))(*exact)
+    for mine, other in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True):
+        scale = float(jnp.abs(other).max())
+        np.testing.assert_allclose(np.asarray(mine, np.float64), other, atol=tolerance * scale)
+
+
 def test_the_spreads_of_all_terms_add_up() -> None:
     """Two tables, each spread by less than the bound, together by more."""
     p = start_of("(R+Fix)(mixing=sum)")

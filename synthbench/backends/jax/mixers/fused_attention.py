@@ -143,7 +143,10 @@ def shared(
         columns = jnp.concatenate([columns, keys], axis=-1)
         y = attend(terms, columns, None, causal=causal, kernel=kernel, normalized=False)
         total = y[0, ..., B * k :].transpose(2, 0, 1)[..., None]  # [B,H,L,1]
-        return apart(y[..., : B * k]) / jnp.where(total == 0, 1, total)
+        total = jnp.where(total == 0, 1, total)
+        # Twice, so that no gradient has the square of a small total, which would underflow.
+        scale = lax.stop_gradient(total)
+        return (apart(y[..., : B * k]) / scale) / (total / scale)
 
     def alone(terms: tuple[Term, ...], value: Array, columns: Array) -> Array:
         return by_example(terms, value, padding_mask, causal, kernel)
