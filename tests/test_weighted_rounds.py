@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.moderated_variance import t_quantile
-from synthbench.analysis.outlying_rounds import Rounds
+from synthbench.analysis.outlying_rounds import Rounds, set_aside
 from synthbench.analysis.weighted_rounds import LEAST_ERROR, Weighted, usual_error, weighted
 
 CELLS = 200
@@ -70,7 +70,17 @@ def test_where_rounds_were_set_aside_the_others_have_equal_weights() -> None:
     assert found.rounds.aside == {3}
     assert [*found.rounds.logs.values()] == pytest.approx([0.1, 0.3, 0.2, 0.2])
     assert found.relative == pytest.approx(2.0)  # the geometric mean of the three
-    assert found.variance * found.relative == pytest.approx(0.02 / 2)
+    assert found.variance * found.relative == pytest.approx(0.02 / 3)  # as of all four
+
+
+def test_equal_errors_change_nothing_where_a_round_was_set_aside() -> None:
+    """The mean keeps the standard error that it has without errors, that of a trimmed mean."""
+    logs = {0: 0.0, 1: 0.01, 2: -0.01, 3: 0.5}
+    rounds = set_aside(logs, 0.01)
+    assert rounds.aside == {3}
+    (found,) = weighted([rounds], [dict.fromkeys(logs, 0.2)], 0.1)
+    plain = np.var([*rounds.logs.values()], ddof=1)
+    assert found.variance * found.relative == pytest.approx(plain)
 
 
 def test_the_usual_error_is_the_median_of_all_rounds() -> None:

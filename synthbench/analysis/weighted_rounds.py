@@ -61,7 +61,7 @@ def weighted(
             placed = dict(zip(rounds.logs, own.tolist(), strict=True))
             found[at] = Weighted(
                 rounds._replace(logs=placed),
-                float(square) / rounds.degrees,
+                float(square) / (len(placed) - 1),  # also where rounds are set aside: see Rounds
                 len(placed) / float(weight),
             )
     return [found[at] for at in range(len(cells))]
