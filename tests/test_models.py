@@ -230,3 +230,22 @@ def test_what_a_kind_needs_is_said() -> None:
         Model.of("encoder_decoder", parse("linformer"), sizes, vocabulary=9, target_len=3).check()
     with pytest.raises(NotationError, match="Known: mixer, encoder"):
         Model.of("batch", parse("V"), sizes)
+
+
+@pytest.mark.parametrize("heads", [3, 32])
+def test_heads_of_cross_attention_divide_d_model(heads: int) -> None:
+    """Rounded down, their channels would be fewer than asked for, or none."""
+    sizes = Sizes.of(d_model=16, heads=4, max_len=8)
+    spec: dict[str, Any] = {"vocabulary": 10, "target_len": 8, "cross_heads": heads}
+    refused = f"cross_heads {heads}; use cross_heads in 1, 2, 4, 8, 16, or give cross_head_dim"
+    with pytest.raises(ShapeError, match=f"d_model 16 is not divisible by {refused}"):
+        Model.of("encoder_decoder", parse("V"), sizes, **spec).check()
+    Model.of("encoder_decoder", parse("V"), sizes, **spec, cross_head_dim=5).check()
+    Model.of("decoder", parse("V"), sizes, **spec).check()  # has none
+
+
+def test_cross_attention_has_the_heads_of_the_model_unless_it_has_its_own() -> None:
+    sizes = Sizes.of(d_model=16, heads=3, head_dim=5, max_len=8)
+    model = Model.of("encoder_decoder", parse("V"), sizes, vocabulary=10, target_len=8)
+    model.check()
+    assert (model.cross.heads, model.cross.head_dim) == (3, 5)

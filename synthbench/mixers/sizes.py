@@ -53,10 +53,10 @@ class Sizes:
             )
 
 
-def require_divisible(d_model: int, heads: int, or_else: str = "") -> None:
+def require_divisible(d_model: int, heads: int, or_else: str = "", what: str = "heads") -> None:
     """Raise ShapeError, with the counts that are possible, unless heads divide d_model."""
     if d_model % heads:
         raise ShapeError(
-            f"d_model {d_model} is not divisible by heads {heads}; "
-            f"use heads in {shorten_list(divisors(d_model))}{or_else}"
+            f"d_model {d_model} is not divisible by {what} {heads}; "
+            f"use {what} in {shorten_list(divisors(d_model))}{or_else}"
         )

@@ -22,7 +22,7 @@ from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Array, Mixer, Parameter, Tensors
 from synthbench.mixers.declaration import check_mixer, declared_parameters_of, flops_of
 from synthbench.mixers.initializers import ZEROS, Normal, xavier
-from synthbench.mixers.sizes import Sizes
+from synthbench.mixers.sizes import Sizes, require_divisible
 from synthbench.models import layers
 from synthbench.models.layers import CrossAttention, prefixed
 from synthbench.models.positions import BUCKETS
@@ -173,6 +173,10 @@ class Model:
         """Raise ShapeError, NotationError or UnsupportedError where this model cannot be built."""
         for causal in {bool(self.causal)} | {stack.causal for stack in self.stacks}:
             check_mixer(self.mixer, self.sizes, causal=causal)
+        spec = self.spec
+        if self.kind == "encoder_decoder" and spec.cross_heads and spec.cross_head_dim is None:
+            or_else = ", or give cross_head_dim"
+            require_divisible(spec.d_model, spec.cross_heads, or_else, what="cross_heads")
         if self.target_len is not None:
             self.sizes.require_length(self.target_len)
 
