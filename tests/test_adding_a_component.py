@@ -313,3 +313,14 @@ def test_a_class_that_cannot_be_a_component_is_refused(
     with pytest.raises(synthbench.SynthbenchError, match=message):
         synthbench.register(type(wrong(**{"name": "wrong", **changes})))
     assert catalog.plugins() == {}
+
+
+@pytest.mark.parametrize("option", ["bias", "mixing"])
+def test_an_option_of_the_mixture_is_none_of_a_component(option: str) -> None:
+    """In notation it would be the mixture's."""
+    own = {"__module__": __name__, "__annotations__": {option: "bool"}, option: False}
+    cls: Any = dataclass(frozen=True)(type("Wrong", (Scored,), own))
+    message = rf"Wrong\.{option} has the name of an option of every mixture; give it another name"
+    with pytest.raises(synthbench.SynthbenchError, match=message):
+        synthbench.register(cls)
+    assert catalog.plugins() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from synthbench import registry
@@ -76,8 +77,9 @@ SHOWCASE: list[str] = [
     "dynamic_conv",
 ]
 
-# Parameters of the frame around components; a component cannot have one of these names.
+# Parameters and options of the frame around components, of which a component cannot have the names.
 FRAME_PARAMETERS = ("value", "output", "alpha", "position_bias")
+FRAME_OPTIONS = ("mixing", "bias")
 
 
 def check_mixer(cls: type[Mixer]) -> None:
@@ -92,6 +94,12 @@ def check_component(cls: type[Component]) -> None:
             f"component name {cls.name!r} is the name of a parameter of every mixture; "
             f"give {cls.__name__} another name"
         )
+    for field in dataclasses.fields(cls):
+        if field.name in FRAME_OPTIONS:
+            raise NotationError(
+                f"{cls.__name__}.{field.name} has the name of an option of every mixture; give it "
+                "another name"
+            )
     _check_methods(cls, Component)
 
 

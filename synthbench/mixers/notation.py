@@ -22,12 +22,12 @@ from synthbench.errors import NotationError, UnknownNameError, quote
 from synthbench.mixers import catalog
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
+from synthbench.mixers.catalog import FRAME_OPTIONS
 from synthbench.mixers.component import Component
 
 TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)"
                    r"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
                    r"|\"(?P<double>[^\"]*)\"|'(?P<single>[^']*)'|(?P<sign>[()+,=]))")  # fmt: skip
-FRAME_OPTIONS = ("mixing", "bias")
 BOOLEANS = {"true": True, "false": False}
 NONES = ("none", "null")
 EXCERPT = 30  # characters shown before and after a mistake in a long variant
