@@ -65,7 +65,13 @@ def checked_prompts(
     """
     stack, sizes = decoding_stack(model), model.sizes
     model.check()
-    prompts = np.asarray(prompts)
+    try:
+        prompts = np.asarray(prompts)
+    except (TypeError, ValueError, RuntimeError) as error:  # ragged lists, tensors on a GPU
+        raise ShapeError(
+            f"prompts ({type(prompts).__name__}) cannot be read as an array: {error}; give token "
+            "ids [B,L] of one length, as an array of NumPy or as lists"
+        ) from error
     if prompts.ndim != 2 or not prompts.size or not np.issubdtype(prompts.dtype, np.integer):
         raise ShapeError(
             f"prompts are {prompts.dtype} of shape {prompts.shape}; give token ids [B,L], at least "
@@ -79,7 +85,8 @@ def checked_prompts(
         )
     for name, token in (("begin", begin), ("end", search.end)):
         is_id = isinstance(token, int | np.integer) and 0 <= token < model.vocabulary
-        if token is not None and not is_id:
+        is_none = name == "end" and token is None
+        if not (is_id or is_none):
             raise ShapeError(
                 f"{name} is token {quote(token)}; the vocabulary has ids from 0 to "
                 f"{model.vocabulary - 1}"
