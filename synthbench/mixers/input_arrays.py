@@ -27,11 +27,11 @@ def framework_array(value: Any) -> str | None:
 
 
 def require_input(shape: tuple[int, ...], mask_shape: tuple[int, ...] | None, sizes: Sizes) -> None:
-    """Raise ShapeError unless x is [B,L,d] with L up to max_len, and the mask [B,L]."""
-    if len(shape) != 3 or shape[2] != sizes.d_model:
+    """Raise ShapeError unless x is [B,L,d] with B from 1 and L to max_len, and the mask [B,L]."""
+    if len(shape) != 3 or shape[0] < 1 or shape[2] != sizes.d_model:
         raise ShapeError(
-            f"x has shape {tuple(shape)}; expected [batch, length, d_model] with d_model "
-            f"{sizes.d_model}"
+            f"x has shape {tuple(shape)}; expected [batch, length, d_model], each at least 1, with "
+            f"d_model {sizes.d_model}"
         )
     sizes.require_length(shape[1])
     if mask_shape is not None and tuple(mask_shape) != tuple(shape[:2]):

@@ -89,7 +89,7 @@ class FixedCall(nnx.Module):
     def __call__(self, x: jax.Array, padding_mask: jax.Array | None = None) -> jax.Array:
         """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
 
-        Raises ShapeError for another d_model, or a length above max_len.
+        Raises ShapeError for an empty batch, another d_model, or a length above max_len.
         """
         sizes, causal, look_up = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)

@@ -80,7 +80,7 @@ class FixedCall(nn.Module):
     def forward(self, x: Tensor, padding_mask: Tensor | None = None) -> Tensor:
         """X [B,L,d] -> Y [B,L,d]; padding_mask [B,L] is True (or 1) at real tokens.
 
-        Raises ShapeError for another d_model, or a length above max_len.
+        Raises ShapeError for an empty batch, another d_model, or a length above max_len.
         """
         sizes, causal, look_up = self._fixed
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
