@@ -65,6 +65,18 @@ def test_lengths_that_are_selected_are_those_of_the_stored_settings() -> None:
     assert found == {cell.id for cell in plan.cells}
 
 
+def test_a_task_without_cells_is_named_with_the_key_that_leaves_them_out() -> None:
+    few = {"mqar": {"axes": {"tokens_at_most": 8}}}
+    alone = suite(axes=TWO_TASKS["axes"] | {"task": ["mqar"]}, by_task=few)
+    told = r"mine\.yaml: by_task\.mqar\.axes\.tokens_at_most: every combination of task mqar has "
+    with pytest.raises(NotationError, match=f"^{told}more than 8 tokens"):
+        plan_suite(alone, "cpu")
+    plan = plan_suite(suite(by_task=TWO_TASKS["by_task"] | few), "cpu")
+    assert {cell.task for cell in plan.cells} == {"listops"}
+    (note,) = (note for note in plan.notes if "tokens_at_most" in note)
+    assert re.match(f"{told}more than 8 tokens.*; none of it runs$", note)
+
+
 def test_a_section_may_name_a_preset() -> None:
     listops = {"model": {"preset": "text_base", "labels": 10, "d_model": 64, "heads": 4}}
     cells = plan_suite(suite(by_task={"listops": listops}), "cpu").cells

@@ -55,6 +55,18 @@ def with_lengths(settings: Settings, lengths: tuple[int, ...]) -> Settings:
     return settings.model_copy(update={"axes": axes, "by_task": by_task})
 
 
+def why_empty(settings: Settings, task: str) -> str:
+    """Why a task has no cells: `tokens_at_most` leaves all of them out, named where it is given."""
+    section = settings.by_task.get(task)
+    is_own = section is not None and "tokens_at_most" in section.axes
+    where = f"by_task.{task}.axes" if is_own else "axes"
+    most = settings_for(settings, task).axes.tokens_at_most
+    return (
+        f"{where}.tokens_at_most: every combination of task {task} has more than {most} tokens "
+        "(seq_len times batch)"
+    )
+
+
 def preset_of(task: str, model: dict[str, Any]) -> dict[str, Any]:
     """The keys of the preset that a section names; empty without one."""
     name = model.get("preset")

@@ -13,7 +13,7 @@ from synthbench.devices import device_kind, device_names
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.mixers.notation import canonical
 from synthbench.suites.axes import Axes
-from synthbench.suites.by_task import settings_for, with_lengths
+from synthbench.suites.by_task import settings_for, why_empty, with_lengths
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.expansion import expand_all
 from synthbench.suites.selection import FRAMEWORKS as FRAMEWORKS
@@ -143,26 +143,23 @@ def make_plan(
         settings = with_lengths(settings, lengths)
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
-    every = (
-        every_cell(suite.source, settings_for(settings, task), task, device)
-        for task in axes.task
-    )
-    for cell in itertools.chain.from_iterable(every):
-        begin(cell)
-        reason = why_impossible(cell, check)
-        if reason is not None:
-            skipped[cell.id] = Skip(cell, reason)
-            continue
-        cells[cell.id] = cell
-        if cell.variant == twin_of:
-            twin = Cell.model_validate(cell.model_dump() | {"replica": 1})
-            cells[twin.id] = twin
+    empty: list[str] = []
+    for task in dict.fromkeys(axes.task):
+        own = list(every_cell(suite.source, settings_for(settings, task), task, device))
+        if not own:
+            empty.append(f"{suite.source}: {why_empty(settings, task)}")
+        for cell in own:
+            begin(cell)
+            reason = why_impossible(cell, check)
+            if reason is not None:
+                skipped[cell.id] = Skip(cell, reason)
+                continue
+            cells[cell.id] = cell
+            if cell.variant == twin_of:
+                twin = Cell.model_validate(cell.model_dump() | {"replica": 1})
+                cells[twin.id] = twin
     if not (cells or skipped):
-        raise NotationError(
-            f"{suite.source}: axes.tokens_at_most: every combination has more than "
-            f"{axes.tokens_at_most} tokens (seq_len times batch); give a larger number, or "
-            "smaller lengths or batches"
-        )
+        raise NotationError(f"{empty[0]}; give a larger number, or smaller lengths or batches")
     return Plan(
         suite=suite.name,
         source=suite.source,
@@ -170,7 +167,7 @@ def make_plan(
         settings=settings,
         cells=tuple(cells.values()),
         skipped=tuple(skipped.values()),
-        notes=notes,
+        notes=(*notes, *(f"{reason}; none of it runs" for reason in empty)),
     )
 
 
