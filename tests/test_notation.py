@@ -261,7 +261,10 @@ def test_a_plugins_options_read_back_too(word: str) -> None:
             return None
 
     register(Optional)
-    assert format_mixer(parse("optional(rate=2)")) == "optional(rate=2)"
+    assert canonical("optional(rate=2)") == canonical("optional(rate=2.0)") == "optional(rate=2.0)"
+    assert canonical("optional(rate=2)") == format_mixer(Optional(rate=2.0))
+    with pytest.raises(NotationError, match=r"rate=1000.*is too large for a decimal"):
+        parse(f"optional(rate=1{400 * '0'})")
     assert parse("optional(rate=-1e-3)") == Optional(rate=-1e-3)
     try:
         text = format_mixer(Optional(word=word))

@@ -236,6 +236,15 @@ class _Parser:
             raise self.error(f"{quote(text)} is no finite number")
         return value
 
+    def decimal(self, option: str, value: int) -> float:
+        """A whole number as the decimal that an option takes, so that it has one canonical form."""
+        try:
+            return float(value)
+        except OverflowError:
+            raise NotationError(
+                f"{self.whole}: {option}={quote(value)} is too large for a decimal"
+            ) from None
+
     def typed(self, cls: type, options: dict[str, Any]) -> dict[str, Any]:
         """Check the options against the declared ones and the types of their defaults."""
         declared = {f.name: f for f in dataclasses.fields(cls) if f.name != "components"}
@@ -246,8 +255,10 @@ class _Parser:
                 raise UnknownNameError(f"option of {owner}", option, {*declared, *of_frame})
             options[option] = value = _resolved(value, declared[option])
             default = declared[option].default
+            if isinstance(default, float) and type(value) is int:
+                options[option] = value = self.decimal(option, value)
             fits = default is None or value is None or type(value) is type(default)
-            if not fits and not (isinstance(default, float) and type(value) is int):
+            if not fits:
                 raise NotationError(
                     f"{self.whole}: {option}={quote(value)} is of type "
                     f"{type(value).__name__}; expected {type(default).__name__}, "
