@@ -20,7 +20,10 @@ from synthbench.cli.app import main
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.inputs import setting_of
 from synthbench.mixers.base import Array, Mixer
+from synthbench.mixers.notation import parse
+from synthbench.mixers.sizes import Sizes
 from synthbench.models.layer_weights import maps, real_weights, require_weights, spreads
+from synthbench.models.model import Model
 from synthbench.models.reference import reference, weights
 from synthbench.models.start_values import start_values
 from synthbench.record import Measurements, Record
@@ -197,6 +200,21 @@ def test_padding_is_no_weight() -> None:
     drawn = maps(model, p, filled, mask)
     assert drawn["encoder 1"].shape == (1, 2, 7, 7)
     assert drawn["decoder 1"].shape == (1, 2, 4, 4)
+
+
+@pytest.mark.parametrize(
+    ("variant", "things"),
+    [("V", 4), ("linformer(rank=6)", 6), ("light_conv(width=6)", 6), ("linformer(rank=5)", 5)],
+)
+def test_only_positions_are_cut_with_the_padding(variant: str, things: int) -> None:
+    """Not compressed positions or the taps of a kernel, though there may be as many."""
+    sizes = Sizes.of(d_model=8, heads=2, max_len=6)
+    model = Model.of("encoder", parse(variant), sizes, vocabulary=9)
+    p = {n: value.astype(np.float64) for n, value in start_values(model.parameters(), 0).items()}
+    tokens, mask = np.arange(6)[None], np.arange(6)[None] < 4
+    (drawn,) = maps(model, p, tokens, mask).values()
+    assert drawn.shape[3] == things
+    np.testing.assert_allclose(drawn.sum(axis=-1), 1)
 
 
 def test_weights_need_no_logits(monkeypatch: pytest.MonkeyPatch) -> None:

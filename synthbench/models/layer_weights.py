@@ -87,5 +87,7 @@ def _cut(values: Array, mask: Array | None) -> Array:
     if not mask[0, :real].all():
         raise UnsupportedError("padding stands before real tokens; choose another example")
     rows = real if values.shape[2] == length else values.shape[2]
-    columns = real if values.shape[3] == length else values.shape[3]
-    return values[:, :, :rows, :columns]
+    values = values[:, :, :rows]
+    # As many things as positions need not be positions: what padding hides weighs nothing.
+    are_positions = values.shape[3] == length and not values[..., real:].any()
+    return values[..., :real] if are_positions else values
