@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, SynthbenchError
 from synthbench.mixers.base import Array
+from synthbench.run_files import BEING_WRITTEN
 from synthbench.suites.cell import Cell, model_of
 
 CELL = "__cell__"
@@ -26,12 +28,22 @@ NOT_READABLE = (
 
 
 def write_checkpoint(path: Path, cell: Cell, parameters: Mapping[str, Array]) -> None:
-    """Write the parameters of a cell's model; raises ResultsError if that fails."""
+    """Write the parameters of a cell's model; raises ResultsError if that fails.
+
+    What was there before stays until all is written.
+    """
     content = {CELL: np.array(cell.model_dump_json()), **parameters}
+    temporary = path.with_name(path.name + BEING_WRITTEN)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open(path, "wb") as file:
-            np.savez_compressed(file, **content)  # type: ignore[arg-type]
+        try:
+            with open(temporary, "wb") as file:
+                np.savez_compressed(file, **content)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         raise ResultsError(f"cannot write {path}: {error.strerror}") from error
 

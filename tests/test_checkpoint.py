@@ -9,6 +9,7 @@ import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 import pytest
@@ -130,3 +131,20 @@ def test_a_whole_checkpoint_is_read_back(tmp_path: Path) -> None:
     assert cell == ASKED
     assert parameters.keys() == START.keys()
     assert all(np.array_equal(parameters[name], START[name]) for name in START)
+
+
+def test_a_checkpoint_stays_until_another_is_complete(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "a.npz"
+    write_checkpoint(path, ASKED, START)
+
+    def interrupted(file: IO[bytes], **content: Array) -> None:
+        file.write(WHOLE[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        write_checkpoint(path, ASKED, START)
+    assert read_checkpoint(path)[0] == ASKED
+    assert [*tmp_path.iterdir()] == [path]
