@@ -70,6 +70,7 @@ def test_every_combination_of_masks_and_lengths_is_a_case() -> None:
     ]  # fmt: skip
     assert {case.causal for case in cases(small_model("linformer"))} == {False}
     assert [case.seq_len for case in cases(small_model("V", max_len=4))][:2] == [4, 3]
+    assert [case.seq_len for case in cases(small_model("FD(a=1, b=1)"))] == [1] * 4
 
 
 def test_a_small_model_has_the_sizes_of_its_factors() -> None:

@@ -43,6 +43,7 @@ class Case:
 
 def cases(model: Model) -> Iterator[Case]:
     """{no mask, padding, causal, both} x {L = N, L < N}, without what the mixer cannot do."""
+    max_len = model.sizes.max_len
     for causal in (False, True):
         try:
             replace(model, causal=causal).check()
@@ -50,7 +51,7 @@ def cases(model: Model) -> Iterator[Case]:
             continue
         for padded in (False, True):
             masks = "+".join(["padding"] * padded + ["causal"] * causal) or "no mask"
-            for seq_len in (model.sizes.max_len, min(SHORTER, model.sizes.max_len - 1)):
+            for seq_len in dict.fromkeys((max_len, max(1, min(SHORTER, max_len - 1)))):
                 yield Case(f"{masks}, L={seq_len}", seq_len, padded, causal)
 
 
