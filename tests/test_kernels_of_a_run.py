@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,11 +20,14 @@ from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import OFFERS
 from synthbench.run.progress import Silent
+from synthbench.run.runner import run_plan
 from synthbench.run_info import KernelChoice
+from synthbench.store import INFO, RECORDS, read_info, read_run
 from synthbench.suites.cell import Cell
 from synthbench.suites.measure import Measure
 from tests.kernel_choices import FAST, SLOW, cell
 from tests.test_kernel_search import FakeHost
+from tests.test_runner import plan
 
 
 def runner_after(
@@ -130,3 +134,26 @@ def test_a_run_learns_from_earlier_choices_that_cores_are_never_near(tmp_path: P
         runner = runner_after(cache, 60.0, host, [*cells, cell(variant="R")])
         assert {request["cores_may_be_near"] for request in host.requests} == {is_near}
         assert runner.usual_distance.is_near == is_near
+
+
+def test_a_run_that_goes_on_elsewhere_chooses_and_tries_anew(tmp_path: Path) -> None:
+    """Another machine has its own kernels, and may have the memory that the first one lacked."""
+    run_dir = tmp_path / "run"
+    run_plan(plan("V", "R"), run_dir)
+    (own,) = read_info(run_dir).machines
+    info = (run_dir / INFO).read_text()
+    (run_dir / INFO).write_text(info.replace(own.id, "another-2-abcdef"))
+    lines = [json.loads(line) for line in (run_dir / RECORDS).read_text().splitlines()]
+    for line in lines:
+        line["machine"] = "another-2-abcdef"
+        line["measurements"]["kernel_choice"] = {"path": "a kernel of the other machine"}
+        if line["cell"]["variant"] == "R":
+            line |= {"outcome": "oom", "reason": "a small machine", "measurements": {}}
+    (run_dir / RECORDS).write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    run_plan(plan("V", "R", rounds=2), run_dir, resume=True, allow_changed=True)
+    run = read_run(run_dir)
+    second = {r.cell.variant: (r.outcome, r.machine) for r in run.records if r.round == 1}
+    assert second == {"V": ("ok", own.id), "R": ("ok", own.id)}
+    (here,) = (machine for machine in run.info.machines if machine.id == own.id)
+    assert {choice.cell.variant for choice in here.choices} == {"V", "R"}

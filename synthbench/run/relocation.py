@@ -21,12 +21,10 @@ class Relocation:
     def __init__(self, work: Work, shards: Sequence[Shard], device: str) -> None:
         self.planned: dict[str, Cell] = {}  # id of the cell on this device -> the plan's cell
         self._moved: dict[str, Cell] = {}  # the other way round
-        own: dict[str, list[Shard]] = {}
         for shard in shards:
             for cell in shard.cells:
                 self._moved[cell.id] = cell.changed(device=device)
                 self.planned[self._moved[cell.id].id] = cell
-                own.setdefault(cell.id, []).append(shard)
         self.work = replace(
             work,
             plan=replace(work.plan, device=device, cells=tuple(self._moved.values())),
@@ -42,12 +40,7 @@ class Relocation:
                 if id in self._moved
             },
             settled=[self._on_device(r) for r in work.settled if r.id in self._moved],
-            # Each machine chooses its own kernels, so only its own records say which it used.
-            earlier=[
-                self._on_device(record)
-                for record in work.earlier
-                if any(shard.has_round(record.round) for shard in own.get(record.id, ()))
-            ],
+            earlier=[self._on_device(r) for r in work.earlier if r.id in self._moved],
         )
 
     def as_planned(self, record: Record) -> Record:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from synthbench.measure.environment import machine_id
@@ -44,6 +45,12 @@ class OnePlace(Executor):
         if self.place:
             environment["place"] = self.place
         own = machine_id(environment)
+        # Each machine chooses its own kernels, and may be able to do what another one could not.
+        work = replace(
+            work,
+            earlier=[record for record in work.earlier if record.machine in ("", own)],
+            settled=[record for record in work.settled if record.machine in ("", own)],
+        )
         known = [machine for machine in work.machines if machine.id == own]
         runner.ceilings = runner.ceilings or [c for machine in known for c in machine.ceilings]
         runner.choices = [c for machine in known for c in machine.choices]
