@@ -194,7 +194,7 @@ def test_a_ceiling_that_failed_is_said_in_the_records(monkeypatch: pytest.Monkey
     runner = CellRunner(Measure(), "cpu", [], Silent())
     runner.hosts = {"torch": cast(Host, SimpleNamespace(call=refuse))}
     assert not runner.measure_ceilings([cell()])
-    monkeypatch.setattr(runner, "reply_for", lambda cell: Reply("ok"))
+    monkeypatch.setattr(runner, "reply_for", lambda *_: Reply("ok"))
     found = runner.measure_cell(cell(), 0, "")
     other = runner.measure_cell(cell(dtype="float64"), 0, "")
     assert found is not None and other is not None

@@ -287,7 +287,7 @@ def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) ->
     killed = run("killed-run", 45 * 6)
     assert Counter(record.outcome for record in killed) == {"ok": 1, "crashed": 1}
     assert [path.name for path in (tmp_path / "killed-run" / IN_PROGRESS).iterdir()] == [
-        record.id for record in killed if record.outcome == "crashed"
+        f"{record.id}.{record.round}" for record in killed if record.outcome == "crashed"
     ]
     found = run("killed-run", 45 * 6, resume=True, retry=["crashed"])
     trainings = [record.measurements.training for record in found if record.outcome == "ok"]

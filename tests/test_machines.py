@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -22,12 +22,13 @@ from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import machine_id
 from synthbench.record import Record, now
 from synthbench.report.tables.catalog import make_tables
-from synthbench.run.cell_runner import record_of
+from synthbench.run.cell_runner import CellRunner, record_of
 from synthbench.run.executors import several_places
 from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.executors.ray_todo import Todo
+from synthbench.run.host_client import Host
 from synthbench.run.job import Reply
 from synthbench.run.orders import make_orders, read_order
 from synthbench.run.places import split_cores
@@ -41,8 +42,10 @@ from synthbench.run.shard_job import records_of
 from synthbench.run.spread import deal_shards, note_on_machines
 from synthbench.run_info import Machine
 from synthbench.store import Run, read_info, read_records
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
+from tests.kernel_choices import cell as made_up_cell
 from tests.test_places_in_tables import FAST, SLOW, by, ceiling, prepared
 from tests.test_tables import info
 
@@ -407,6 +410,25 @@ def test_rounds_are_spread_over_devices_of_one_machine(
     assert sorted((r.id, r.round, r.machine) for r in again) == sorted(
         (r.id, r.round, r.machine) for r in records
     )
+
+
+def test_no_round_goes_on_from_what_another_round_has_saved(tmp_path: Path) -> None:
+    """Several machines measure them at the same time in the folder of one run."""
+    has_state: list[bool] = []
+
+    class Training:
+        def run(self, job: Any, watch: object = None) -> Reply:
+            state = Path(job.content["folders"][0]) / "state"
+            has_state.append(state.exists())
+            state.parent.mkdir(parents=True, exist_ok=True)
+            state.touch()
+            return Reply("crashed", "killed")
+
+    runner = CellRunner(Measure(parity=False), "cpu", [], Silent(), tmp_path)
+    runner.hosts["torch"] = cast(Host, Training())
+    for number in (0, 1, 0):
+        assert runner.measure_cell(made_up_cell(), number, "") is not None
+    assert has_state == [False, False, True]
 
 
 def test_devices_of_other_types_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,7 +38,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeFolder:
 
 def save(folder: Path, content: bytes) -> None:
     """Replace a state as a training does."""
-    path = folder_of(folder, CELL) / NAME
+    path = folder_of(folder, CELL, 0) / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".new").write_bytes(content)
     os.replace(path.with_suffix(".new"), path)
@@ -49,7 +49,7 @@ def test_each_saved_state_is_sent_once(node: NodeFolder) -> None:
     for content in (b"one", b"two"):
         save(node.path, content)
         (file,) = node.saved_states()
-        assert (file.content, file.path) == (content, f"{IN_PROGRESS}/{CELL.id}/{NAME}")
+        assert (file.content, file.path) == (content, f"{IN_PROGRESS}/{CELL.id}.0/{NAME}")
         assert not list(node.saved_states())
 
 
@@ -60,21 +60,21 @@ def test_the_next_place_receives_the_last_state(node: NodeFolder, tmp_path: Path
         for file in node.saved_states():
             keep_file(run, file, "a kind")
     next_node = NodeFolder()
-    next_node.receive(iter(files_for(run, CELL, "a kind")))
-    assert (folder_of(next_node.path, CELL) / NAME).read_bytes() == b"two"
+    next_node.receive(iter(files_for(run, CELL, 0, "a kind")))
+    assert (folder_of(next_node.path, CELL, 0) / NAME).read_bytes() == b"two"
     assert not list(next_node.saved_states()), "what was received need not be sent back"
     next_node.receive(iter(()))
-    assert not folder_of(next_node.path, CELL).exists()
+    assert not folder_of(next_node.path, CELL, 0).exists()
 
 
 def test_a_state_from_another_kind_of_machine_is_not_used(node: NodeFolder, tmp_path: Path) -> None:
     save(node.path, b"one")
     for file in node.saved_states():
         keep_file(tmp_path / "run", file, "a kind")
-    assert len(files_for(tmp_path / "run", CELL, "a kind")) == 1
-    assert not files_for(tmp_path / "run", CELL, "another kind")
+    assert len(files_for(tmp_path / "run", CELL, 0, "a kind")) == 1
+    assert not files_for(tmp_path / "run", CELL, 0, "another kind")
     save(tmp_path / "local", b"of a run on one machine")
-    assert not files_for(tmp_path / "local", CELL, "a kind")
+    assert not files_for(tmp_path / "local", CELL, 0, "a kind")
 
 
 def test_kept_parameters_are_sent_when_their_cell_has_ended(node: NodeFolder) -> None:

@@ -66,7 +66,7 @@ class Bench:
                 raise FrameworkMissingError(runner.missing[cell.framework])
             with runner.lock.held():
                 started = now()
-                reply = runner.reply_for(cell)
+                reply = runner.reply_for(cell, number)
             records.append(record_of(cell, number, started, reply, self.machine))
             if reply.outcome != "ok":
                 break

@@ -165,7 +165,7 @@ class CellRunner:
             if self.compiled.get(cell.id) == round_number:
                 del self.compiled[cell.id]  # this record will replace the one that has it
             is_new = cell.id not in self.settled
-            reply = self.reply_for(cell)
+            reply = self.reply_for(cell, round_number)
         if cell.framework not in self.hosts:
             return None
         record = record_of(cell, round_number, started, reply, machine)
@@ -209,7 +209,7 @@ class CellRunner:
             return record.model_copy(update={"outcome": "quarantined", "reason": reason})
         return record
 
-    def reply_for(self, cell: Cell) -> Reply:
+    def reply_for(self, cell: Cell, round_number: int) -> Reply:
         """Check a cell's parity if that has not been done yet, then do its task."""
         if (earlier := self.settled.get(cell.id)) is not None:
             measured = {"measurements": earlier.measurements.model_dump(mode="json")}
@@ -251,12 +251,12 @@ class CellRunner:
             }
         watch = None
         if self.run_dir is not None:
-            folder = folder_of(self.run_dir, cell)
+            folder = folder_of(self.run_dir, cell, round_number)
             content["folders"] = [str(folder), str(self.run_dir / CHECKPOINTS)]
             watch = partial(self._show_progress, cell, folder)
         reply = self.ask(cell.framework, Job("cell", content, self.limits()), watch)
         if self.run_dir is not None and reply.outcome not in CAN_GO_ON:
-            remove_folder_of(self.run_dir, cell)
+            remove_folder_of(self.run_dir, cell, round_number)
         if reply.result is None:  # it ended before it could report anything
             known = Measurements(parity=checked)
             reply = replace(reply, result={"measurements": known.model_dump(mode="json")})

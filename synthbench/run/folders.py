@@ -16,13 +16,13 @@ CHECKPOINTS = "checkpoints"
 CAN_GO_ON: tuple[Outcome, ...] = ("crashed", "timeout", "oom")
 
 
-def folder_of(run_dir: Path, cell: Cell) -> Path:
-    """Where a cell keeps what it goes on from."""
-    return run_dir / IN_PROGRESS / cell.id
+def folder_of(run_dir: Path, cell: Cell, round_number: int) -> Path:
+    """Where a cell keeps what it goes on from in a round: rounds may be measured side by side."""
+    return run_dir / IN_PROGRESS / f"{cell.id}.{round_number}"
 
 
-def remove_folder_of(run_dir: Path, cell: Cell) -> None:
-    """Remove the folder of a cell, and the one around it once it is empty."""
-    shutil.rmtree(folder_of(run_dir, cell), ignore_errors=True)
+def remove_folder_of(run_dir: Path, cell: Cell, round_number: int) -> None:
+    """Remove the folder of a cell in a round, and the one around it once it is empty."""
+    shutil.rmtree(folder_of(run_dir, cell, round_number), ignore_errors=True)
     with contextlib.suppress(OSError):
         (run_dir / IN_PROGRESS).rmdir()

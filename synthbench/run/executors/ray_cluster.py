@@ -94,9 +94,11 @@ class RayExecutor(Executor):
                 if (part := todo.part(shard, about.machine)) is not None:
                     files = [
                         self.ray.put(file)
-                        for cell in {cell.id: cell for _, cell in part.pending()}.values()
+                        for number, cell in part.pending()
                         if todo.work.run_dir is not None
-                        for file in files_for(todo.work.run_dir, cell, about.machine_kind)
+                        for file in files_for(
+                            todo.work.run_dir, cell, number, about.machine_kind
+                        )
                     ]
                     measure = place.actor.measure.options(num_returns="streaming")
                     place.shard, place.stream = shard, measure.remote(part, files)

@@ -105,9 +105,9 @@ def keep_file(run_dir: Path, file: CellFile, machine_kind: str) -> None:
     file.write(run_dir)
 
 
-def files_for(run_dir: Path, cell: Cell, machine_kind: str) -> list[CellFile]:
-    """What a cell goes on from on a machine of a kind: the seconds of others are not comparable."""
-    path = folder_of(run_dir, cell) / STATE
+def files_for(run_dir: Path, cell: Cell, round_number: int, machine_kind: str) -> list[CellFile]:
+    """What a cell goes on from in a round, on a kind of machine: the seconds of others differ."""
+    path = folder_of(run_dir, cell, round_number) / STATE
     known = path.with_name(KIND)
     if not path.exists() or not known.exists() or read_text(known) != machine_kind:
         return []
@@ -118,7 +118,7 @@ def files_for(run_dir: Path, cell: Cell, machine_kind: str) -> list[CellFile]:
 def forget_state(run_dir: Path, record: Record) -> None:
     """Remove what a cell would go on from, once its record is stored and that is its last word."""
     if record.outcome not in CAN_GO_ON:
-        remove_folder_of(run_dir, record.cell)
+        remove_folder_of(run_dir, record.cell, record.round)
 
 
 def _remove_abandoned() -> None:
