@@ -124,6 +124,23 @@ def test_a_task_refuses_cells_and_options_clearly(folder: Path, capsys: Captured
     assert "Traceback" not in printed
 
 
+def test_a_value_that_is_not_possible_is_the_outcome_of_its_cell(
+    folder: Path, capsys: Captured
+) -> None:
+    """The run goes on, though the task has said what comes next after it filled that in."""
+    text = (folder / "my_tasks.py").read_text()
+    stage = 'context.stage("running the framework")'
+    wrong = 'context.measured.values["guess"] = "high"'
+    assert stage in text
+    (folder / "my_tasks.py").write_text(text.replace(stage, f"{wrong}; {stage}"))
+    run = "synthbench run --suite rounding.yaml --device cpu --framework torch --variants V,R "
+    code, printed = call(capsys, run + "--plugin my_tasks --out out")
+    assert (code, "Traceback" in printed) == (1, False)
+    records = read_run(folder / "out").records
+    assert [record.outcome for record in records] == ["quarantined"] * 4
+    assert all("values.guess is 'high', which is not possible" in r.reason for r in records)
+
+
 def test_the_executor_of_the_page_runs_as_written(folder: Path, capsys: Captured) -> None:
     listed, run = commands("docs/adding_an_executor.md")
     assert "shard_by_shard" in call(capsys, listed)[1]

@@ -42,11 +42,16 @@ def run_cell(
     `report` is called before each stage with what is measured so far. `folder` is for what the cell
     goes on from if it is killed, `checkpoints` for parameters that are kept. `baseline`: see
     `tasks.paired`; `cores_may_be_near`: `UsualDistance`. Raises what the task raises, and
-    ImplausibleError for a value that is not possible, such as a negative count.
+    ImplausibleError for a value that is not possible, such as a negative count: none is reported.
     """
     measured = Measurements(parity=parity)
+
+    def checked(stage: str, found: Measurements) -> None:
+        """Report only what a record can hold: a task may have filled in anything."""
+        report(stage, Measurements.model_validate(found.model_dump()))
+
     context = TaskContext(
-        backend, cell, measure, measured, report, ceiling, available_memory, folder, checkpoints,
+        backend, cell, measure, measured, checked, ceiling, available_memory, folder, checkpoints,
         baseline, kernel, programs, cores_may_be_near,
     )  # fmt: skip
     try:
