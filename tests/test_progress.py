@@ -79,16 +79,33 @@ def test_plain_lines_say_result_and_time_left() -> None:
     ]
 
 
-def test_a_training_is_told_in_the_unit_of_the_tables() -> None:
-    cell = learning_cell("V", task="walks")
+def training(metric: str, task: str = "walks") -> Record:
+    """A training whose metric ended at 0.954."""
     evaluation = Evaluation(
-        step=1, tokens=1, seconds=1, flops=1, train_loss=1, loss=1, metrics={"accuracy": 0.954}
+        step=1, tokens=1, seconds=1, flops=1, train_loss=1, loss=1, metrics={metric: 0.954}
     )
-    training = Training(metric="accuracy", data={}, steps=1, evaluations=[evaluation])
-    made = record("ok").model_copy(
-        update={"cell": cell, "measurements": Measurements(training=training)}
-    )
-    assert result(made) == "accuracy % 95.4"
+    found = Training(metric=metric, data={}, steps=1, evaluations=[evaluation])
+    cell = learning_cell("V", task="walks").changed(task=task)
+    return Record(
+        id=cell.id, cell=cell, outcome="ok", started="", wall_seconds=1,
+        measurements=Measurements(training=found),
+    )  # fmt: skip
+
+
+def test_a_training_is_told_in_the_unit_of_the_tables() -> None:
+    assert result(training("accuracy")) == "accuracy % 95.4"
+
+
+def test_a_training_of_a_plug_in_is_told_where_that_is_not_imported() -> None:
+    assert result(training("recall", task="of_a_plug_in")) == "recall 0.954"
+    assert result(training("not_declared")) == "not_declared 0.954"
+
+
+def test_a_training_without_a_score_is_told() -> None:
+    found = training("accuracy")
+    assert found.measurements.training is not None
+    found.measurements.training.metric = "loss of something else"
+    assert result(found) == "ok"
 
 
 def test_what_varies_is_in_the_name_of_a_cell() -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import statistics
 import sys
 import time
 from typing import Any, Protocol, TextIO
 
+from synthbench.errors import SynthbenchError
 from synthbench.metrics import significant
 from synthbench.printable import lines
-from synthbench.record import Parity, Record
+from synthbench.record import Parity, Record, Training
 from synthbench.run.cell_words import describe, varying
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
@@ -175,14 +177,22 @@ def result(record: Record) -> str:
     """A record's outcome in a few words."""
     timing, training = record.measurements.timing, record.measurements.training
     if record.outcome == "ok" and training is not None:
-        last = training.evaluations[-1]
-        declared = find_task(record.cell.task).metrics[training.metric]
-        shown = significant(last.metrics[training.metric] * declared.scale)
-        return f"{declared.label} {shown}"
+        return _score(record.cell.task, training) or record.outcome
     if record.outcome != "ok" or timing is None:
         return f"{record.outcome}: {record.reason}" if record.reason else record.outcome
     milliseconds = significant(statistics.median(timing.samples) * 1e3)
     return f"{milliseconds} ms/step" + (f" ({record.reason})" if record.reason else "")
+
+
+def _score(task: str, training: Training) -> str:
+    """What a training ended with, as tables have it; empty if its task has not scored it."""
+    values = training.evaluations[-1].metrics if training.evaluations else {}
+    if (value := values.get(training.metric)) is None:
+        return ""
+    with contextlib.suppress(SynthbenchError, KeyError):  # a plug-in's, imported only in children
+        declared = find_task(task).metrics[training.metric]
+        return f"{declared.label} {significant(value * declared.scale)}"
+    return f"{training.metric} {significant(value)}"
 
 
 def duration(seconds: float) -> str:
