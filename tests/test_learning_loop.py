@@ -16,6 +16,7 @@ from synthbench.backends.torch import backend as torch_backend
 from synthbench.checkpoint import read_checkpoint
 from synthbench.errors import DataError, DivergedError, NotationError, UnsupportedError
 from synthbench.record import Evaluation, Measurements, Training
+from synthbench.run.cell_runner import CellRunner
 from synthbench.run.folders import IN_PROGRESS
 from synthbench.run.runner import run_plan
 from synthbench.store import read_run
@@ -286,8 +287,9 @@ def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) ->
 
     killed = run("killed-run", 45 * 6)
     assert Counter(record.outcome for record in killed) == {"ok": 1, "crashed": 1}
-    assert [path.name for path in (tmp_path / "killed-run" / IN_PROGRESS).iterdir()] == [
-        f"{record.id}.{record.round}" for record in killed if record.outcome == "crashed"
+    kept = [path.name for path in (tmp_path / "killed-run" / IN_PROGRESS).iterdir()]
+    assert [name.split(".")[0] for name in kept] == [
+        record.id for record in killed if record.outcome == "crashed"
     ]
     found = run("killed-run", 45 * 6, resume=True, retry=["crashed"])
     trainings = [record.measurements.training for record in found if record.outcome == "ok"]
@@ -300,3 +302,21 @@ def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) ->
 
     assert bits(trainings) == bits(whole)
     assert len(bits(whole)) == 2, "the seeds do not differ"
+
+
+def test_a_training_begins_anew_on_another_kind_of_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its seconds are added up, and those of two kinds of machines mean nothing together."""
+    text = SUITE.format(framework="torch", kill_at=45 * 6, marker=tmp_path / "killed")
+    plan = make_plan(parse_suite(text, name="mine", source="mine.yaml"), "cpu")
+    run_dir, plugins = tmp_path / "run", ["tests.plugins.counting"]
+    run_plan(plan, run_dir, plugins=plugins)
+    assert list((run_dir / IN_PROGRESS).glob(f"*/{NAME}")), "nothing was saved"
+    here = CellRunner.environment
+    monkeypatch.setattr(CellRunner, "environment", lambda self: here(self) | {"cpu": "another"})
+    run_plan(plan, run_dir, plugins=plugins, resume=True, retry=["crashed"])
+    records = read_run(run_dir).records
+    trainings = [record.measurements.training for record in records if record.outcome == "ok"]
+    assert [training.resumed for training in trainings if training is not None] == [0, 0]
+    assert not (run_dir / IN_PROGRESS).exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -16,13 +17,13 @@ from synthbench.run.executors.ray_files import (
     NodeFolder,
     files_for,
     forget_state,
-    keep_file,
 )
 from synthbench.run.folders import CHECKPOINTS, IN_PROGRESS, folder_of
 from synthbench.run.job import Reply
 from synthbench.suites.cell import Cell
 from synthbench.tasks.learning.saved_state import NAME
 
+KIND = "a kind"  # of machines
 CELL = Cell.from_flat(
     variant="V", framework="torch", task="mqar", mode="train", seq_len=8, batch=2, compile="eager",
     model="decoder", d_model=8, heads=2, max_len=8, vocabulary=16,
@@ -38,7 +39,7 @@ def node(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> NodeFolder:
 
 def save(folder: Path, content: bytes) -> None:
     """Replace a state as a training does."""
-    path = folder_of(folder, CELL, 0) / NAME
+    path = folder_of(folder, CELL, 0, KIND) / NAME
     path.parent.mkdir(parents=True, exist_ok=True)
     path.with_suffix(".new").write_bytes(content)
     os.replace(path.with_suffix(".new"), path)
@@ -49,7 +50,8 @@ def test_each_saved_state_is_sent_once(node: NodeFolder) -> None:
     for content in (b"one", b"two"):
         save(node.path, content)
         (file,) = node.saved_states()
-        assert (file.content, file.path) == (content, f"{IN_PROGRESS}/{CELL.id}.0/{NAME}")
+        path = folder_of(node.path, CELL, 0, KIND) / NAME
+        assert (file.content, node.path / file.path) == (content, path)
         assert not list(node.saved_states())
 
 
@@ -58,23 +60,34 @@ def test_the_next_place_receives_the_last_state(node: NodeFolder, tmp_path: Path
     for content in (b"one", b"two"):
         save(node.path, content)
         for file in node.saved_states():
-            keep_file(run, file, "a kind")
+            file.write(run)
     next_node = NodeFolder()
-    next_node.receive(iter(files_for(run, CELL, 0, "a kind")))
-    assert (folder_of(next_node.path, CELL, 0) / NAME).read_bytes() == b"two"
+    next_node.receive(iter(files_for(run, CELL, 0, KIND)))
+    assert (folder_of(next_node.path, CELL, 0, KIND) / NAME).read_bytes() == b"two"
     assert not list(next_node.saved_states()), "what was received need not be sent back"
     next_node.receive(iter(()))
-    assert not folder_of(next_node.path, CELL, 0).exists()
+    assert not folder_of(next_node.path, CELL, 0, KIND).exists()
 
 
-def test_a_state_from_another_kind_of_machine_is_not_used(node: NodeFolder, tmp_path: Path) -> None:
-    save(node.path, b"one")
-    for file in node.saved_states():
-        keep_file(tmp_path / "run", file, "a kind")
-    assert len(files_for(tmp_path / "run", CELL, 0, "a kind")) == 1
-    assert not files_for(tmp_path / "run", CELL, 0, "another kind")
-    save(tmp_path / "local", b"of a run on one machine")
-    assert not files_for(tmp_path / "local", CELL, 0, "a kind")
+def test_a_state_is_of_one_round_and_one_kind_of_machine(tmp_path: Path) -> None:
+    save(tmp_path, b"one")
+    assert len(files_for(tmp_path, CELL, 0, KIND)) == 1
+    assert not files_for(tmp_path, CELL, 1, KIND)
+    assert not files_for(tmp_path, CELL, 0, "another kind")
+
+
+def test_a_run_that_is_killed_while_it_keeps_a_state_mixes_no_kinds_of_machines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save(tmp_path, b"of one")
+    path = folder_of(tmp_path, CELL, 0, "another kind") / NAME
+    file = CellFile(str(path.relative_to(tmp_path)), b"of another", 10)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            file.write(tmp_path)
+    assert not files_for(tmp_path, CELL, 0, "another kind")
+    assert [file.content for file in files_for(tmp_path, CELL, 0, KIND)] == [b"of one"]
 
 
 def test_kept_parameters_are_sent_when_their_cell_has_ended(node: NodeFolder) -> None:

@@ -18,7 +18,7 @@ from synthbench.record import Measurements, Outcome, PairedBaseline, Parity, Rec
 from synthbench.run.ceilings import ceiling_for, measure_ceilings
 from synthbench.run.checks import Checks
 from synthbench.run.device_lock import DeviceLock
-from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folder_of
+from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_folders_of
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
@@ -50,6 +50,7 @@ class CellRunner:
     ) -> None:
         self.measure, self.device = measure, device
         self.run_dir = run_dir
+        self.machine_kind = ""  # that this machine is of
         self.plugins, self.observer = list(plugins), observer
         self.hosts: dict[str, Host] = {}
         self.missing: dict[str, str] = {}
@@ -251,12 +252,12 @@ class CellRunner:
             }
         watch = None
         if self.run_dir is not None:
-            folder = folder_of(self.run_dir, cell, round_number)
+            folder = folder_of(self.run_dir, cell, round_number, self.machine_kind)
             content["folders"] = [str(folder), str(self.run_dir / CHECKPOINTS)]
             watch = partial(self._show_progress, cell, folder)
         reply = self.ask(cell.framework, Job("cell", content, self.limits()), watch)
         if self.run_dir is not None and reply.outcome not in CAN_GO_ON:
-            remove_folder_of(self.run_dir, cell, round_number)
+            remove_folders_of(self.run_dir, cell, round_number)
         if reply.result is None:  # it ended before it could report anything
             known = Measurements(parity=checked)
             reply = replace(reply, result={"measurements": known.model_dump(mode="json")})

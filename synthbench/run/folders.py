@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import shutil
 from pathlib import Path
 
@@ -16,13 +17,19 @@ CHECKPOINTS = "checkpoints"
 CAN_GO_ON: tuple[Outcome, ...] = ("crashed", "timeout", "oom")
 
 
-def folder_of(run_dir: Path, cell: Cell, round_number: int) -> Path:
-    """Where a cell keeps what it goes on from in a round: rounds may be measured side by side."""
-    return run_dir / IN_PROGRESS / f"{cell.id}.{round_number}"
+def folder_of(run_dir: Path, cell: Cell, round_number: int, machine_kind: str) -> Path:
+    """Where a cell keeps what it goes on from in a round, on machines of a kind.
+
+    Rounds may be measured side by side. A training adds up its seconds, and those of two kinds of
+    machines mean nothing together.
+    """
+    kind = hashlib.sha256(machine_kind.encode()).hexdigest()[:8]
+    return run_dir / IN_PROGRESS / f"{cell.id}.{round_number}.{kind}"
 
 
-def remove_folder_of(run_dir: Path, cell: Cell, round_number: int) -> None:
-    """Remove the folder of a cell in a round, and the one around it once it is empty."""
-    shutil.rmtree(folder_of(run_dir, cell, round_number), ignore_errors=True)
+def remove_folders_of(run_dir: Path, cell: Cell, round_number: int) -> None:
+    """Remove the folders of a cell in a round, and the one around them once it is empty."""
+    for folder in (run_dir / IN_PROGRESS).glob(f"{cell.id}.{round_number}.*"):
+        shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):
         (run_dir / IN_PROGRESS).rmdir()

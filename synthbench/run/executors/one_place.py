@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from synthbench.measure.environment import machine_id
+from synthbench.measure.environment import machine_id, machine_kind
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.measure.parity_cache import ParityCache, parity_file
 from synthbench.record import Record
@@ -45,6 +45,7 @@ class OnePlace(Executor):
         if self.place:
             environment["place"] = self.place
         own = machine_id(environment)
+        runner.machine_kind = machine_kind(environment)
         # Each machine chooses its own kernels, and may be able to do what another one could not.
         work = replace(
             work,

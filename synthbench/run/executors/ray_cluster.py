@@ -12,7 +12,7 @@ from synthbench.errors import SynthbenchError
 from synthbench.record import Record, latest
 from synthbench.run.executors.base import Executor, Work, require_kind
 from synthbench.run.executors.ray_connection import AUTO, Demand, connect
-from synthbench.run.executors.ray_files import CellFile, files_for, forget_state, keep_file
+from synthbench.run.executors.ray_files import CellFile, files_for, forget_state
 from synthbench.run.executors.ray_pool import Place, Pool, cause_of
 from synthbench.run.executors.ray_todo import Todo
 from synthbench.run.outcome import shortened
@@ -122,7 +122,7 @@ class RayExecutor(Executor):
             if found.problem:
                 todo.work.observer.note(found.problem)
             elif todo.work.run_dir is not None:
-                keep_file(todo.work.run_dir, found, place.about.machine_kind)
+                found.write(todo.work.run_dir)
             return None
         if isinstance(found, tuple):
             method, arguments = found

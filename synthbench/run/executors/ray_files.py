@@ -17,13 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from synthbench.record import Record
-from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, IN_PROGRESS, folder_of, remove_folder_of
-from synthbench.run_files import read_bytes, read_text, write_bytes, write_text
+from synthbench.run.folders import (
+    CAN_GO_ON,
+    CHECKPOINTS,
+    IN_PROGRESS,
+    folder_of,
+    remove_folders_of,
+)
+from synthbench.run_files import read_bytes, write_bytes
 from synthbench.suites.cell import Cell
 from synthbench.tasks.learning.saved_state import NAME as STATE
 
 MOST_BYTES = 2**30  # of a file that travels: node, network and run hold it in memory meanwhile
-KIND = "machine_kind"  # a file beside a state: on which kind of machine the training has begun
 PREFIX = "synthbench-ray-"
 LOCK = "lock"
 
@@ -98,18 +103,10 @@ class NodeFolder:
         return before != self._sent[path]
 
 
-def keep_file(run_dir: Path, file: CellFile, machine_kind: str) -> None:
-    """Store what a place has sent in the run's folder; raises ResultsError if that fails."""
-    if Path(file.path).name == STATE:
-        write_text((run_dir / file.path).with_name(KIND), machine_kind)
-    file.write(run_dir)
-
-
 def files_for(run_dir: Path, cell: Cell, round_number: int, machine_kind: str) -> list[CellFile]:
-    """What a cell goes on from in a round, on a kind of machine: the seconds of others differ."""
-    path = folder_of(run_dir, cell, round_number) / STATE
-    known = path.with_name(KIND)
-    if not path.exists() or not known.exists() or read_text(known) != machine_kind:
+    """What a cell goes on from in a round, on a machine of a kind."""
+    path = folder_of(run_dir, cell, round_number, machine_kind) / STATE
+    if not path.exists():
         return []
     content = read_bytes(path, 0)
     return [CellFile(str(path.relative_to(run_dir)), content, len(content))]
@@ -118,7 +115,7 @@ def files_for(run_dir: Path, cell: Cell, round_number: int, machine_kind: str) -
 def forget_state(run_dir: Path, record: Record) -> None:
     """Remove what a cell would go on from, once its record is stored and that is its last word."""
     if record.outcome not in CAN_GO_ON:
-        remove_folder_of(run_dir, record.cell, record.round)
+        remove_folders_of(run_dir, record.cell, record.round)
 
 
 def _remove_abandoned() -> None:
