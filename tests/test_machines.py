@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -17,10 +18,12 @@ from scipy import stats
 from typer.testing import CliRunner
 
 from synthbench.analysis.comparison import Comparison, estimate, further_rounds, judge
+from synthbench.backends.base import Backend
+from synthbench.checkpoint import read_checkpoint
 from synthbench.cli.app import app
 from synthbench.errors import NotationError, UnsupportedError
 from synthbench.measure.environment import machine_id
-from synthbench.record import Record, now
+from synthbench.record import Measurements, Record, now
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.cell_runner import CellRunner, record_of
 from synthbench.run.executors import several_places
@@ -28,6 +31,7 @@ from synthbench.run.executors.base import Work
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.executors.ray_todo import Todo
+from synthbench.run.folders import CHECKPOINTS
 from synthbench.run.host_client import Host
 from synthbench.run.job import Reply
 from synthbench.run.orders import make_orders, read_order
@@ -42,9 +46,11 @@ from synthbench.run.shard_job import records_of
 from synthbench.run.spread import deal_shards, note_on_machines
 from synthbench.run_info import Machine
 from synthbench.store import Run, read_info, read_records
+from synthbench.suites.cell import Cell
 from synthbench.suites.measure import Measure
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
+from synthbench.tasks.base import TaskContext
 from tests.kernel_choices import cell as made_up_cell
 from tests.test_places_in_tables import FAST, SLOW, by, ceiling, prepared
 from tests.test_tables import info
@@ -441,6 +447,40 @@ def test_devices_of_other_types_are_refused(monkeypatch: pytest.MonkeyPatch) -> 
     with pytest.raises(UnsupportedError, match=r"cuda:0 is H100; cuda:1 is T4; name devices of"):
         executor.start(work_of(plan("cuda:0,cuda:1")))
     executor.stop()
+
+
+class Keeping(OnePlace):
+    """A place whose cells only keep start values."""
+
+    def start(self, work: Work) -> Mapping[str, str]:
+        def run(job: Any, watch: object = None) -> Reply:
+            cell, planned = (Cell.model_validate(job.content[name]) for name in ("cell", "planned"))
+            assert cell.device == work.plan.device
+            backend, measured = cast(Backend, None), Measurements()
+            folder = Path(job.content["folders"][1])
+            context = TaskContext(
+                backend, cell, Measure(), measured, lambda *_: None, checkpoints=folder,
+                planned=planned,
+            )  # fmt: skip
+            context.keep(context.start_values())
+            return Reply("timeout", "made up")
+
+        measure = work.plan.settings.measure
+        self.runner = CellRunner(measure, work.plan.device, [], work.observer, work.run_dir)
+        self.runner.hosts["torch"] = Mock(run=run)
+        return {}
+
+
+def test_kept_parameters_of_spread_rounds_are_those_of_their_records(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not of cells on the devices that have measured them, which no record names."""
+    monkeypatch.setattr(several_places, "OnePlace", Keeping)
+    text = SUITE.replace("ceiling: false", "ceiling: false, parity: false")
+    run_plan(plan("cuda:0,cuda:1", text), tmp_path / "run")
+    cells = {record.id: record.cell for record in read_records(tmp_path / "run")}
+    kept = {p.stem: read_checkpoint(p)[0] for p in (tmp_path / "run" / CHECKPOINTS).iterdir()}
+    assert kept == cells
 
 
 def test_fewer_machines_than_asked_for_are_noted() -> None:

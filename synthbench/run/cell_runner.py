@@ -63,6 +63,7 @@ class CellRunner:
         self.used_kernels: dict[str, Measurements | PairedBaseline] = {}
         self.checks = Checks(observer, self.ask)
         self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
+        self.planned: Mapping[str, Cell] = {}  # as `Work.planned`
         self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
@@ -241,7 +242,10 @@ class CellRunner:
             "programs": None,
             "baseline": None,
             "cores_may_be_near": self.usual_distance.is_near,
+            "planned": None,
         }
+        if (planned := self.planned.get(cell.id)) is not None:
+            content["planned"] = planned.model_dump(mode="json")
         if self.kept is not None and is_host(cell.device) and cell.devices == 1:
             content["programs"] = [self.kept.name, cell.id in self.compiled]
         if baseline is not None:

@@ -129,6 +129,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
             limit = stages.facts.get("memory_limit")
             raw, ceiling = content["parity"], content.get("ceiling")
             baseline, programs = content.get("baseline"), content["programs"]
+            planned = content.get("planned")
             folder, checkpoints = (p if p is None else Path(p) for p in content["folders"])
             measured, notes = run_cell(
                 backend,
@@ -144,6 +145,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 _kernel(content["kernel"]),
                 None if programs is None else Programs(Path(programs[0]), programs[1]),
                 content["cores_may_be_near"],
+                None if planned is None else Cell.model_validate(planned),
             )
             return {"measurements": measured.model_dump(mode="json")}, notes
         case "parity":

@@ -41,6 +41,7 @@ class Relocation:
             },
             settled=[self._on_device(r) for r in work.settled if r.id in self._moved],
             earlier=[self._on_device(r) for r in work.earlier if r.id in self._moved],
+            planned=self.planned,
         )
 
     def as_planned(self, record: Record) -> Record:

@@ -36,13 +36,15 @@ def run_cell(
     kernel: Kernel | None = None,
     programs: Programs | None = None,
     cores_may_be_near: bool = True,
+    planned: Cell | None = None,
 ) -> tuple[Measurements, list[str]]:
     """The measurements of a cell, and a note for each part of them that failed.
 
     `report` is called before each stage with what is measured so far. `folder` is for what the cell
     goes on from if it is killed, `checkpoints` for parameters that are kept. `baseline`: see
-    `tasks.paired`; `cores_may_be_near`: `UsualDistance`. Raises what the task raises, and
-    ImplausibleError for a value that is not possible, such as a negative count: none is reported.
+    `tasks.paired`; `cores_may_be_near`: `UsualDistance`; `planned`: as in TaskContext. Raises what
+    the task raises, and ImplausibleError for a value that is not possible, such as a negative
+    count: none is reported.
     """
     measured = Measurements(parity=parity)
 
@@ -52,7 +54,7 @@ def run_cell(
 
     context = TaskContext(
         backend, cell, measure, measured, checked, ceiling, available_memory, folder, checkpoints,
-        baseline, kernel, programs, cores_may_be_near,
+        baseline, kernel, programs, cores_may_be_near, planned,
     )  # fmt: skip
     try:
         notes = task_of(cell).run(context)

@@ -52,6 +52,7 @@ class TaskContext:
     kernel: Kernel | None = None  # that the run has chosen for the cell
     programs: Programs | None = None  # None: each process compiles
     cores_may_be_near: bool = True  # whether waking the cores can bring them together
+    planned: Cell | None = None  # what the run's plan calls the cell, if that is not the same
 
     @cached_property
     def model(self) -> Model:
@@ -81,9 +82,10 @@ class TaskContext:
             write_progress(self.folder, text, seconds_left)
 
     def keep(self, parameters: Mapping[str, Array]) -> None:
-        """Write the parameters of the cell's model as a checkpoint, under the cell's id."""
+        """Write the parameters of the cell's model as a checkpoint, under the id of its record."""
         if self.checkpoints is not None:
-            write_checkpoint(self.checkpoints / f"{self.cell.id}.npz", self.cell, parameters)
+            cell = self.planned or self.cell
+            write_checkpoint(self.checkpoints / f"{cell.id}.npz", cell, parameters)
 
     def require_memory(self, plan: MemoryPlan) -> None:
         """Store a predicted peak; raises TooLargeError if it is more than available."""

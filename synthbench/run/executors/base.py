@@ -33,6 +33,8 @@ class Work:
     machines: Sequence[Machine] = ()  # that measured this run before
     earlier: Sequence[Record] = ()  # of this run, all of them
     run_dir: Path | None = None  # the run's folder; None: nothing of a cell is kept but its record
+    planned: Mapping[str, Cell] = field(default_factory=dict)
+    """Id of a cell -> the plan's cell, where the plan leaves its device open."""
 
     def pending(self) -> list[tuple[int, Cell]]:
         """Round and cell of everything that is not done, in the order to measure it in."""

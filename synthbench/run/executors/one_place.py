@@ -46,6 +46,7 @@ class OnePlace(Executor):
             environment["place"] = self.place
         own = machine_id(environment)
         runner.machine_kind = machine_kind(environment)
+        runner.planned = work.planned
         # Each machine chooses its own kernels, and may be able to do what another one could not.
         work = replace(
             work,
