@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 from pydantic import ValidationError
@@ -33,7 +34,8 @@ def write_checkpoint(path: Path, cell: Cell, parameters: Mapping[str, Array]) ->
     What was there before stays until all is written.
     """
     content = {CELL: np.array(cell.model_dump_json()), **parameters}
-    temporary = path.with_name(path.name + BEING_WRITTEN)
+    # Machines of a run may keep the same cell at once.
+    temporary = path.with_name(uuid4().hex + BEING_WRITTEN)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import json
 import pickle
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 import numpy as np
 import pytest
 
 from synthbench.checkpoint import CELL, read_checkpoint, write_checkpoint
-from synthbench.errors import SynthbenchError
+from synthbench.errors import ResultsError, SynthbenchError
 from synthbench.mixers.base import Array
 from synthbench.models.start_values import start_values
 from synthbench.suites.cell import Cell, model_of
@@ -148,3 +149,43 @@ def test_a_checkpoint_stays_until_another_is_complete(
         write_checkpoint(path, ASKED, START)
     assert read_checkpoint(path)[0] == ASKED
     assert [*tmp_path.iterdir()] == [path]
+
+
+def test_machines_that_keep_a_cell_at_the_same_time_leave_a_whole_checkpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One begins and ends while the other writes; the last to end has its parameters there."""
+    path, real = tmp_path / "a.npz", np.savez_compressed
+    zeros = {name: np.zeros_like(value) for name, value in START.items()}
+
+    def slow(file: Any, **content: Any) -> None:
+        whole = io.BytesIO()
+        real(whole, **content)
+        file.write(whole.getvalue()[:100])
+        file.flush()
+        monkeypatch.setattr(np, "savez_compressed", real)
+        write_checkpoint(path, ASKED, zeros)
+        file.write(whole.getvalue()[100:])
+
+    monkeypatch.setattr(np, "savez_compressed", slow)
+    write_checkpoint(path, ASKED, START)
+    _, parameters = read_checkpoint(path)
+    assert all(np.array_equal(parameters[name], START[name]) for name in START)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_checkpoint_that_cannot_be_written_leaves_the_old_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: Any, **content: Any) -> None:
+        file.write(b"begun")
+        raise OSError(errno.ENOSPC, "no space left on device")
+
+    path = tmp_path / "a.npz"
+    write_checkpoint(path, ASKED, START)
+    with monkeypatch.context() as patch:
+        patch.setattr(np, "savez_compressed", fail)
+        with pytest.raises(ResultsError, match="no space left"):
+            write_checkpoint(path, ASKED, START)
+    assert read_checkpoint(path)[0] == ASKED
+    assert list(tmp_path.iterdir()) == [path]
