@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -27,7 +28,7 @@ from synthbench.run_info import Machine
 from synthbench.suites.plan import Plan
 from synthbench.suites.suite import parse_suite
 from tests.kernel_choices import choice
-from tests.ray_cluster import plan, work_of
+from tests.ray_cluster import Watcher, plan, work_of
 
 # --- what a machine has to measure of a shard -------------------------------------------------
 
@@ -225,3 +226,51 @@ def test_the_nodes_that_measure_must_be_quiet(
     executor.pool.places.append(Place(starting := Node(False), None, "starting"))
     assert executor.wait_for_quiet() is expected
     assert [node.asked for node in [*nodes, starting]] == [1] * len(nodes) + [0]
+
+
+# --- places that come late ------------------------------------------------------------------------
+
+
+class Growing(Cluster):
+    """Nodes that join while a run measures; a new place is always given by one with other code."""
+
+    exceptions = SimpleNamespace(RayError=GoneError, RayTaskError=GoneError)
+
+    def __init__(self, nodes: int) -> None:
+        self.alive, self.asked = nodes, 0
+
+    def nodes(self) -> Any:
+        names = [f"node {number}" for number in range(self.alive)]
+        return [{"NodeID": name, "Alive": True, "Resources": {RESOURCE: 1}} for name in names]
+
+    def remote(self, **options: Any) -> Any:
+        def start(device: str) -> Any:
+            self.asked += 1
+            starting = SimpleNamespace(remote=lambda work: "starting")
+            return SimpleNamespace(node_name=Node("late"), start=starting)
+
+        return lambda actor_class: SimpleNamespace(remote=start)
+
+    def wait(self, awaited: list[Any], timeout: float = 0) -> tuple[list[Any], list[Any]]:
+        return list(awaited), []
+
+    def get(self, reference: Any) -> Any:
+        return Started("late", {"code_sha256": "another"}, "b", "a kind", {})
+
+    def kill(self, actor: Any) -> None: ...
+
+
+def test_a_place_that_is_refused_is_not_asked_for_again_until_there_are_other_nodes() -> None:
+    observer, cluster = Watcher(), Growing(2)
+    pool = Pool(cluster, "auto", Demand(1))
+    pool.places = [Place(Node(True), None, None, Started("a node", {}, "a", "a kind", {}))]
+    work = replace(work_of(plan()), observer=observer)
+    assert len(work.shards) == 2
+    for nodes in (2, 3):
+        cluster.alive, cluster.asked = nodes, 0
+        observer.notes.clear()
+        for _ in range(8):
+            pool.ready(work)
+        (note,) = observer.notes
+        assert "the machine of the run and late differ" in note
+        assert cluster.asked == nodes - 1

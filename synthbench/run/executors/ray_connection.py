@@ -100,9 +100,9 @@ def connect(address: str) -> Any:
     return ray
 
 
-def resources_of_nodes(ray: Any) -> list[Mapping[str, float]]:
-    """What each node that is alive has, used or not."""
-    return [node["Resources"] for node in ray.nodes() if node["Alive"]]
+def resources_of_nodes(ray: Any) -> dict[str, Mapping[str, float]]:
+    """The id of each node that is alive -> what it has, used or not."""
+    return {node["NodeID"]: node["Resources"] for node in ray.nodes() if node["Alive"]}
 
 
 def _require_listening(address: str) -> None:

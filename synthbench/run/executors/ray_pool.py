@@ -53,15 +53,17 @@ class Pool:
         self.places: list[Place] = []
         self.reference: tuple[str, dict[str, Any]] | None = None  # a node, and its environment
         self.missing: dict[str, str] = {}  # framework -> why nodes cannot use it
+        self.refused: list[str] = []  # why, for each place since the cluster has had these nodes
         self.machines = machines
         self._seen = time.monotonic()  # when there was a place last
+        self._nodes: set[str] = set()  # of the cluster, by id
 
     def start(self, work: Work) -> None:
         """Ask for places, and wait until those that can be had have started.
 
         Raises SynthbenchError where there is none, or where nodes differ.
         """
-        self.demand.require_offered(resources_of_nodes(self.ray), self.address)
+        self.demand.require_offered(resources_of_nodes(self.ray).values(), self.address)
         self.fill(work)
         begun = self._seen = time.monotonic()
         while starting := [place for place in self.places if place.starting is not None]:
@@ -74,10 +76,16 @@ class Pool:
                 self._require_places(START_SECONDS)
 
     def fill(self, work: Work) -> None:
-        """Ask for a place of each that the nodes offer, but not for more than there are shards."""
+        """Ask for a place of each that the nodes offer, but not for more than there are shards.
+
+        Those that were refused are not asked for again until the cluster has other nodes.
+        """
         device = work.plan.device
         complete = replace(work, shards=[], observer=Silent(), run_dir=None)
-        offered = sum(map(self.demand.places_in, resources_of_nodes(self.ray)))
+        nodes = resources_of_nodes(self.ray)
+        if nodes.keys() != self._nodes:
+            self._nodes, self.refused = set(nodes), []
+        offered = sum(map(self.demand.places_in, nodes.values())) - len(self.refused)
         actor_class = self.ray.remote(**self.demand.options())(RayPlace)
         for _ in range(min(offered, len(work.shards)) - len(self.places)):
             actor = actor_class.remote(device)
@@ -109,7 +117,9 @@ class Pool:
             try:
                 self._welcome(place)
             except SynthbenchError as error:
-                work.observer.note(f"a place is not used: {error}")
+                if str(error) not in self.refused:
+                    work.observer.note(f"a place is not used: {error}")
+                self.refused.append(str(error))
                 self.remove(place)
         if not found:
             self.fill(work)
