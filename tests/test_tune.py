@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +15,11 @@ from synthbench.cli import main
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_cache import read_choices, store_choices
 from synthbench.run import tune
+from synthbench.run.kernel_choices import Race
+from synthbench.run.places import split_cores
+from synthbench.run.progress import Silent
 from synthbench.run_info import KernelChoice
+from synthbench.suites.measure import Measure
 from synthbench.suites.plan import Plan
 from tests.kernel_choices import FAST, SLOW, cell
 from tests.test_kernel_search import FakeHost
@@ -64,7 +69,7 @@ def test_it_says_what_later_runs_will_find(
     runner = SimpleNamespace(
         hosts={"torch": host}, missing={}, lock=SimpleNamespace(held=nullcontext),
         start=lambda frameworks: None, stop=lambda: None, environment=dict,
-        limits=lambda: SimpleNamespace(memory_bytes=None),
+        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
     )  # fmt: skip
     tune_plan = tune.tune_plan
     monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
@@ -82,3 +87,58 @@ def test_it_says_what_later_runs_will_find(
         assert text in out
     _, _, end = out.partition("choices.json")
     assert end.count(";") == len(printed) - 1
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
+    spread: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """With its cells, its cores and a file of its own: a run looks for choices there."""
+    devices, hosts, seconds = ["cuda:0", "cuda:1"], [FakeHost(), FakeHost()], list[float]()
+    before, used = os.sched_getaffinity(0), list[set[int]]()
+
+    def runner(measure: Measure, device: str, *_: object) -> Any:
+        def environment() -> dict[str, Any]:
+            used.append(os.sched_getaffinity(0))
+            return {"asked": device}
+
+        return SimpleNamespace(
+            hosts={"torch": hosts[devices.index(device)]}, missing={}, observer=Silent(),
+            lock=SimpleNamespace(held=nullcontext), environment=environment,
+            start=lambda frameworks: None, stop=lambda: None,
+            limits=lambda: SimpleNamespace(memory_bytes=None),
+        )  # fmt: skip
+
+    def race(*given: Any) -> Race:
+        seconds.append(given[2])
+        return Race(*given)
+
+    def file(environment: dict[str, Any]) -> Path:
+        assert environment["place"] == environment["asked"]
+        return tmp_path / environment["place"]
+
+    tune_plan = tune.tune_plan
+
+    def tune_some(plan: Plan, *rest: Any) -> tune.Tuned:
+        cells = [cell(device="cuda")] if spread else [cell(device=name) for name in devices]
+        return tune_plan(replace(plan, cells=tuple(cells)), *rest)
+
+    monkeypatch.setattr(tune, "CellRunner", runner)
+    monkeypatch.setattr(tune, "Race", race)
+    monkeypatch.setattr(tune, "cache_file", file)
+    monkeypatch.setattr(tune, "tune_plan", tune_some)
+    call = [*COMMAND[:2], "cuda:0,cuda:1", *COMMAND[3:]]
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(call)
+    for name, host in zip(devices, hosts, strict=True):
+        assert host.raced == [("V", 8)]
+        (stored,) = read_choices(tmp_path / name)
+        assert (stored.cell.device, stored.chosen) == (name, FAST)
+    assert seconds == [30.0, 30.0]
+    assert used == [set(cores) or before for cores in split_cores(2) or [(), ()]]
+    assert os.sched_getaffinity(0) == before
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"Choices kept in {tmp_path / 'cuda:0'}, {tmp_path / 'cuda:1'}: 2" in out

@@ -30,7 +30,10 @@ def tune(
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006
     minutes: Annotated[
-        float, typer.Option("--minutes", min=0.1, max=1e4, help="How long it may take.")
+        float,
+        typer.Option(
+            "--minutes", min=0.1, max=1e4, help="How long it may take, for all devices together."
+        ),
     ] = 30.0,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
@@ -66,7 +69,7 @@ def tune(
     table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
     print_tables(console(), [table])
     disturbed = sum(bool(choice.warnings) for choice in tuned.kept)
-    say(f"\nChoices kept in {tuned.file}: {len(tuned.kept)}")
+    say(f"\nChoices kept in {', '.join(tuned.files)}: {len(tuned.kept)}")
     if disturbed:
         say(
             f"Of these, disturbed while they were timed: {disturbed}; the next run makes them "

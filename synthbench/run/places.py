@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,6 +30,17 @@ class Place:
         """Keep this thread, and the processes that it starts, to the cores of the place."""
         if self.cores:
             os.sched_setaffinity(0, self.cores)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """`enter` for a while; then this thread may use the cores that it had before."""
+        before = os.sched_getaffinity(0) if self.cores else None
+        self.enter()
+        try:
+            yield
+        finally:
+            if before is not None:
+                os.sched_setaffinity(0, before)
 
 
 def places_of(plan: Plan, slots: int | None) -> list[Place]:

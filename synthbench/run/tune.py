@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race
+from synthbench.run.places import places_of
 from synthbench.run.progress import Observer
 from synthbench.run_info import KernelChoice
+from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
 
 
@@ -19,7 +22,7 @@ class Tuned:
 
     choices: list[KernelChoice] = field(default_factory=list)
     kept: list[KernelChoice] = field(default_factory=list)
-    file: str = ""
+    files: list[str] = field(default_factory=list)  # one per device
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -27,24 +30,49 @@ def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Obse
     """Time the kernels for the shapes of a plan within some seconds; older choices are replaced.
 
     A sure one stays where the new one was disturbed; what a plug-in's code gave is not kept.
+    Several devices have their turn one after the other, each with an equal part of the time, and
+    with the cores that it has in a run: choices are kept for these.
     """
-    runner = CellRunner(plan.settings.measure, plan.device, plugins, observer)
-    tuned = Tuned()
+    places, tuned = places_of(plan, None), Tuned()
     try:
-        runner.start(plan.frameworks)
-        tuned.missing = dict(runner.missing)
-        file = cache_file(runner.environment())
-        tuned.file = str(file)
-        memory = runner.limits().memory_bytes
-        with runner.lock.held():
-            race = Race(runner.hosts, observer, seconds, seconds, memory)
-            for made in race.choose(plan.cells, decided=[]):
-                tuned.choices += made.choices
-                if made.is_own:
-                    store_choices(file, made.choices)
-        stored = {choice.cell.id: choice for choice in read_choices(file)}
-        tuned.kept = [each for each in tuned.choices if stored.get(each.cell.id) == each]
+        for place in places:
+            own = [cell for cell in plan.cells if cell.device == place.device]
+            # Where rounds are spread over the devices, each measures every cell.
+            cells = own or [cell.changed(device=place.device) for cell in plan.cells]
+            with place.entered():
+                runner = CellRunner(plan.settings.measure, place.device, plugins, observer)
+                try:
+                    runner.start(plan.frameworks)
+                    environment = runner.environment()
+                    if len(places) > 1:
+                        environment["place"] = place.name
+                    _tune(runner, cells, seconds / len(places), environment, tuned)
+                finally:
+                    runner.stop()
     finally:
-        runner.stop()
         observer.finished()
     return tuned
+
+
+def _tune(
+    runner: CellRunner,
+    cells: Sequence[Cell],
+    seconds: float,
+    environment: dict[str, Any],
+    tuned: Tuned,
+) -> None:
+    """Add the choices for the cells of one device to those that were made."""
+    tuned.missing |= runner.missing
+    file = cache_file(environment)
+    tuned.files.append(str(file))
+    found: list[KernelChoice] = []
+    with runner.lock.held():
+        memory = runner.limits().memory_bytes
+        race = Race(runner.hosts, runner.observer, seconds, seconds, memory)
+        for made in race.choose(cells, decided=[]):
+            found += made.choices
+            if made.is_own:
+                store_choices(file, made.choices)
+    stored = {choice.cell.id: choice for choice in read_choices(file)}
+    tuned.choices += found
+    tuned.kept += [choice for choice in found if stored.get(choice.cell.id) == choice]
