@@ -303,6 +303,7 @@ class Config:
         ({"synthbench": ["no.yaml"]}, ["'no.yaml' does not exist"]),
         ({"synthbench": ["suites/tiny.yaml", "tiny.yaml"]}, ["two suites have the name tiny"]),
         ({"synthbench_device": "npu"}, ["use auto, cpu, cuda, tpu"]),
+        ({"synthbench_device": "cuda:0,cuda:1"}, ["cuda:0,cuda:1: a session measures on one"]),
         ({"synthbench_framework": ["torch,jx"]}, ["Did you mean jax"]),
         ({"synthbench_framework": ["jax"]}, ["has no cells for jax"]),
         ({"synthbench_plugin": ["no_such_module"]}, ["cannot be imported"]),

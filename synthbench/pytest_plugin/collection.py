@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from synthbench.devices import device_names
 from synthbench.errors import SynthbenchError
 from synthbench.pytest_plugin.measuring import (
     NO_STEPS,
@@ -57,6 +58,10 @@ class Suites:
         frameworks = [name.strip() for name in wanted.split(",")] if wanted else None
         device = self.config.getoption("synthbench_device")
         device = resolve_device(device, frameworks or FRAMEWORKS)
+        if len(device_names(device)) > 1:
+            raise pytest.UsageError(
+                f"--synthbench-device {device}: a session measures on one device; name one"
+            )
         plans: dict[Path, Plan] = {}
         for name in self.config.getoption("synthbench"):
             suite = load_suite(name)
