@@ -31,6 +31,13 @@ def test_options_are_those_of_sbatch() -> None:
             parse_options([wrong])
 
 
+def test_an_option_that_is_given_several_times_has_all_its_values() -> None:
+    found = parse_options(["exclude=n1,exclusive", "exclude=n2,exclusive=user"])
+    assert found == {"exclude": "n1,n2", "exclusive": "user"}
+    assert parse_options(["partition=a,partition=b"]) == {"partition": "a,b"}
+    assert parse_options(["cpus_per_task=4", "cpus-per-task=8"]) == {"cpus-per-task": "4,8"}
+
+
 def test_time_limits_are_those_of_slurm() -> None:
     minutes = {"90": 90, "90:00": 90, "1:30:00": 90, "02:00:00": 120, "1-12": 2160,
                "1-12:30": 2190, "1-12:30:00": 2190, "0:30": 1}  # fmt: skip
@@ -124,9 +131,11 @@ def test_a_job_has_as_many_devices_as_its_cells_share() -> None:
     assert "mincpus" not in of_sbatch({"cpus-per-task": "8"}, "cpu", 4)
     assert of_sbatch({"signal_delay_s": "9", "exclusive": ""}, "cpu", 1) == node
     for given in ({"gres": "gpu:a100:4"}, {"gpus": "4"}, {"gpus-per-node": "a100:4"},
-                  {"tres-per-node": "gres:gpu:4"}, {"gres": "gpu:8"}):  # fmt: skip
+                  {"tres-per-node": "gres:gpu:4"}, {"gres": "gpu:8"},
+                  {"gres": "gpu:4,nvme:1"}, {"gpus": "a100:2,h100:2"}):  # fmt: skip
         assert of_sbatch(given, "cuda", 4) == {"requeue": True, **given}
     for name, text, count in (("gres", "gpu:1", "1 device"), ("gres", "gpu", "1 device"),
+                              ("gres", "nvme:4,gpu:2", "2 devices"),
                               ("gpus-per-node", "a100:2", "2 devices")):  # fmt: skip
         message = rf"^--slurm {name}={text} gives each job {count}, but .* share 4 \(axis devices\)"
         with pytest.raises(NotationError, match=message):

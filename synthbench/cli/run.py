@@ -117,7 +117,7 @@ def run(
             "--slurm",
             metavar="partition=a100,gres=gpu:1,time=02:00:00",
             help="With --executor slurm: options of sbatch by their long names, by comma. "
-            "Repeatable.",
+            "Repeatable; an option that is given twice has both values.",
             show_default=False,
         ),
     ] = [],  # noqa: B006

@@ -20,7 +20,7 @@ OF_GPUS = re.compile(r"(gres[:/])?gpu\b")  # values of gres and tres-per-node
 def parse_options(texts: Sequence[str]) -> dict[str, str]:
     """Options of sbatch from partition=a100,gres=gpu:1,exclusive; NotationError for anything else.
 
-    What has no `=` is a flag.
+    What has no `=` is a flag. An option that is given several times has all its values, by comma.
     """
     found: dict[str, str] = {}
     for text in texts:
@@ -32,7 +32,10 @@ def parse_options(texts: Sequence[str]) -> dict[str, str]:
                     f"--slurm {text!r} is not a list of options; write --slurm "
                     "partition=a100,gres=gpu:1,time=02:00:00"
                 )
-            found[name if name in NOT_OF_SBATCH else name.replace("_", "-")] = value.strip()
+            if name not in NOT_OF_SBATCH:
+                name = name.replace("_", "-")
+            values = [found.get(name, ""), value.strip()]
+            found[name] = ",".join(filter(None, values))
     return found
 
 
@@ -80,12 +83,17 @@ def of_sbatch(given: Mapping[str, str], device: str, devices: int) -> dict[str, 
 def _require_gpus(given: Mapping[str, str], devices: int) -> None:
     """Raise NotationError where options ask for fewer GPUs than the cells of a shard share."""
     for name, text in given.items():
-        if not (name.startswith("gpus") or OF_GPUS.match(text)):
-            continue
-        count = re.search(r"(?:^|:)(\d+)$", text)  # gpu, gpu:2, gpu:a100:2, a100:2, 2
-        if (number := int(count[1]) if count else 1) < devices:
+        entries = text.split(",")
+        counts = [_count(e) for e in entries if name.startswith("gpus") or OF_GPUS.match(e)]
+        if counts and (number := sum(counts)) < devices:
             raise NotationError(
                 f"--slurm {name}={text} gives each job {number} device{'s' * (number != 1)}, but "
                 f"cells of this plan share {devices} (axis devices); give {devices}, or leave "
                 f"{name} out"
             )
+
+
+def _count(entry: str) -> int:
+    """How many GPUs one entry of a list asks for: gpu, gpu:2, gpu:a100:2, a100:2, 2."""
+    count = re.search(r"(?:^|:)(\d+)$", entry)
+    return int(count[1]) if count else 1
