@@ -13,6 +13,7 @@ from synthbench.run.resume import add_machine, changed_settings, continue_run, r
 from synthbench.run_info import Machine, RunInfo
 from synthbench.store import create_run, read_info
 from tests.kernel_choices import cell, choice
+from tests.test_kernel_search import Notes
 from tests.test_runner import plan
 
 
@@ -76,3 +77,24 @@ def test_what_was_known_of_a_machine_stays(tmp_path: Path) -> None:
         add_machine(run_dir, machine, Silent())
     (known,) = read_info(run_dir).machines
     assert (known.environment, known.choices) == ({"memory": 1}, [one, other])
+
+
+def test_another_device_is_a_change(tmp_path: Path) -> None:
+    """Its cells are others: all of them would be measured again, beside the records there are."""
+    run_dir, other = begun(tmp_path), plan("V", "R", device="cuda:1")
+    with pytest.raises(ResultsError) as caught:
+        require_own(other, run_dir)
+    message = str(caught.value)
+    assert "began on cpu, and this call measures on cuda:1" in message
+    assert "write --device cpu" in message and "--allow-changed" in message
+    require_own(other, run_dir, allow_changed=True)
+
+
+def test_a_device_that_is_allowed_to_change_is_recorded_and_told(tmp_path: Path) -> None:
+    run_dir, watcher = begun(tmp_path), Notes()
+    assert continue_run(plan("V", "R", device="cuda:1"), run_dir, watcher) == []
+    info = read_info(run_dir)
+    assert info.device == "cuda:1"
+    assert (info.resumed[0]["changed"], info.resumed[0]["device_before"]) == (["device"], "cpu")
+    assert "settings_before" not in info.resumed[0]
+    assert watcher.notes[0].startswith("this run began on cpu, and goes on on cuda:1")

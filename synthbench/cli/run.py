@@ -78,8 +78,8 @@ def run(
         bool,
         typer.Option(
             "--allow-changed",
-            help="With --resume, also where the suite or the selection has changed since the run "
-            "began; run.json lists what has.",
+            help="With --resume, also where the suite, the device or the selection has changed "
+            "since the run began; run.json lists what has.",
         ),
     ] = False,
     force: Annotated[

@@ -35,7 +35,8 @@ COMPARED = ("cpu", "cores", "versions", "frameworks")  # of an environment
 def require_own(plan: Plan, run_dir: Path, allow_changed: bool = False) -> None:
     """Raise ResultsError if a folder holds a run of another suite, or a damaged one.
 
-    Raises it also where the run began with other settings, unless `allow_changed`.
+    Raises it also where the run began on another device, or with other settings, unless
+    `allow_changed`.
     """
     if not has_begun(run_dir):
         return
@@ -46,9 +47,16 @@ def require_own(plan: Plan, run_dir: Path, allow_changed: bool = False) -> None:
             f"{run_dir} is a run of suite {suite}, not of {plan.suite}; give the --out of a run of "
             f"{plan.suite}, or leave --resume out to start a new one"
         )
-
+    if allow_changed:
+        return
+    if info.device != plan.device:
+        raise ResultsError(
+            f"{run_dir} began on {info.device}, and this call measures on {plan.device}: its "
+            f"records would mix both; write --device {info.device}, start a new run without "
+            "--resume, or add --allow-changed"
+        )
     changed = changed_settings(info.settings, plan.settings)
-    if changed and not allow_changed:
+    if changed:
         found = "; ".join(
             f"{name} was {quote(before)} and is {quote(after)}"
             for name, (before, after) in changed.items()
@@ -79,8 +87,8 @@ def changed_settings(before: dict[str, Any], after: Settings) -> dict[str, tuple
 def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:
     """The records a run has already; None if there is no run yet.
 
-    Damaged lines are moved aside. Reported to the observer: damage, a changed suite, and records
-    that belong to no cell of the plan. Raises ResultsError where the run cannot be read.
+    Damaged lines are moved aside. Reported to the observer: damage, a changed suite or device, and
+    records that belong to no cell of the plan. Raises ResultsError where the run cannot be read.
     """
     records_path = run_dir / RECORDS
     begun = records_path.exists() and records_path.stat().st_size > 0
@@ -96,14 +104,28 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
         _report_unknown_records(plan, run.records, observer)
         settings = plan.settings.model_dump(mode="json")
         session: dict[str, Any] = {"at": datetime.now(UTC).isoformat(timespec="seconds")}
+        changed = list(changed_settings(run.info.settings, plan.settings))
+        if plan.device != run.info.device:
+            observer.note(
+                f"this run began on {run.info.device}, and goes on on {plan.device}; the records "
+                "that it has are kept"
+            )
+            changed.insert(0, "device")
+            session["device_before"] = run.info.device
         if settings != run.info.settings:
             observer.note(
                 f"{plan.source}, or the selection from it, has changed since this run began; "
                 "only what is missing runs"
             )
-            session["changed"] = list(changed_settings(run.info.settings, plan.settings))
             session["settings_before"] = run.info.settings
-        changes = {"settings": settings, "finished": None, "resumed": [*run.info.resumed, session]}
+        if changed:
+            session["changed"] = changed
+        changes = {
+            "settings": settings,
+            "device": plan.device,
+            "finished": None,
+            "resumed": [*run.info.resumed, session],
+        }
         write_info(run_dir, run.info.model_copy(update=changes))
     return list(run.records)
 

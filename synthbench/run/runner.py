@@ -47,10 +47,10 @@ def run_plan(
     A framework that is not installed, or does not see the device, is reported to the observer and
     listed in Summary.missing; if none is left, nothing is written. Ctrl-C keeps what was measured
     and returns with `interrupted`; an executor whose jobs go on without this process, with
-    `detached`. With `resume`, cells whose outcome is in `retry` are measured
-    again; `disturbed` in it: what was so. Raises ResultsError if the folder cannot be
-    used; without `resume`, also if it is not empty; with it, also if the run began with other
-    settings, unless `allow_changed`, which run.json then records.
+    `detached`. With `resume`, cells whose outcome is in `retry` are measured again; `disturbed` in
+    it: what was so. Raises ResultsError if the folder cannot be used; without `resume`, also if it
+    is not empty; with it, also if the run began on another device or with other settings, unless
+    `allow_changed`, which run.json then records.
     """
     run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
