@@ -13,7 +13,7 @@ from synthbench.run import host_client, runner
 from synthbench.run.estimate import OVERHEAD_SECONDS, Estimate, estimate
 from synthbench.run.planning import plan_suite
 from synthbench.run_info import RunInfo
-from synthbench.store import append_record, create_run
+from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.plan import DEFAULT_COMPILE, Plan
 from synthbench.suites.suite import parse_suite
 
@@ -28,6 +28,8 @@ axes: {variant: [V, R], framework: [torch], seq_len: [8, 16]}
 model: {d_model: 8, heads: 2}
 measure: {rounds: 3, aa: false, min_seconds: 0.5, max_seconds: 2, timeout_seconds: 5}
 """
+
+FOUR = "cuda:0,cuda:1,cuda:2,cuda:3"
 
 
 def planned(text: str = SIMPLE, device: str = "cpu") -> Plan:
@@ -139,6 +141,42 @@ def test_cells_without_a_match_are_judged_by_the_nearest_kind(tmp_path: Path) ->
     assert "4 by task and framework and mode" in found.basis
     assert "8 by nothing, all its cells" in found.basis
     assert found.basis.endswith("That run had another max_seconds")
+
+
+def test_a_round_that_only_repeats_an_outcome_took_no_time_of_its_own(tmp_path: Path) -> None:
+    """Each cell timed out after 5 s in the first of three rounds, and no other one tries it."""
+    before = planned()
+    folder = earlier_run(tmp_path / "mine" / "1", before, {8: 5.0, 16: 5.0}, outcome="timeout")
+    first = read_run(folder).records
+    for number in (1, 2):
+        for each in first:
+            append_record(folder, each.model_copy(update={"round": number, "wall_seconds": 0.0}))
+    for rounds in (1, 3, 9):
+        plan = planned(SIMPLE.replace("rounds: 3", f"rounds: {rounds}"))
+        assert estimate(plan, tmp_path).low == pytest.approx(5.0 * len(plan.cells))
+
+
+def test_rounds_of_a_cell_count_as_their_mean(tmp_path: Path) -> None:
+    plan = planned()
+    folder = earlier_run(tmp_path / "mine" / "1", plan, {8: 1.0, 16: 1.0})
+    for each in read_run(folder).records:
+        append_record(folder, each.model_copy(update={"round": 1, "wall_seconds": 2.0}))
+    assert estimate(plan, tmp_path).low == pytest.approx(3 * 1.5 * len(plan.cells))
+
+
+def test_devices_that_measure_at_the_same_time_share_the_time(tmp_path: Path) -> None:
+    """Also where each measures some rounds of every cell, which is on none of them in the plan."""
+    one, two = (estimate(planned(device=name), tmp_path) for name in ("cuda:0", "cuda:0,cuda:1"))
+    assert two.low == pytest.approx(one.low / 2)
+    text = SIMPLE.replace("rounds: 3", "rounds: 4, machines: 2")
+    one, two, four = (
+        estimate(planned(text, device), tmp_path) for device in ("cuda:0", "cuda:0,cuda:1", FOUR)
+    )
+    assert two.low == pytest.approx(one.low / 2)
+    assert four.low == pytest.approx(one.low / 4)
+    alone = text.replace("seq_len: [8, 16]", "mode: [train], seq_len: [8]")
+    one, four = (estimate(planned(alone, device), tmp_path) for device in ("cuda:0", FOUR))
+    assert four.low == pytest.approx(one.low / 2)  # of its two parts, each is on one device
 
 
 def test_the_newest_run_of_this_suite_and_kind_of_device_counts(tmp_path: Path) -> None:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import contextlib
 import statistics
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from synthbench.devices import device_kind, is_host, is_same_kind
 from synthbench.errors import ResultsError
 from synthbench.record import Record, latest
+from synthbench.run.cell_runner import SETTLED
+from synthbench.run.shard import split_into_shards
+from synthbench.run.spread import deal_shards
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell, model_of
 from synthbench.suites.pairing import baselines_of
@@ -71,10 +74,18 @@ def estimate(plan: Plan, results: Path) -> Estimate:
             break
     else:
         found = _from_limits(plan, results)
-    devices = (
-        len({cell.device for cell in plan.cells}) or 1
-    )  # each measures an equal part of the cells at the same time
+    devices = _devices_at_once(plan)
     return replace(found, low=found.low / devices, high=found.high / devices)
+
+
+def _devices_at_once(plan: Plan) -> int:
+    """How many devices measure at the same time, each about an equal part."""
+    used = {cell.device for cell in plan.cells}
+    if len(plan.devices) == 1 or used & set(plan.devices):
+        return len(used) or 1
+    # The rounds of each cell are spread over the devices.
+    shards = split_into_shards(plan.cells, plan.settings.measure.machines)
+    return len(set(deal_shards(shards, len(plan.devices)))) or 1
 
 
 def _earlier_runs(plan: Plan, results: Path) -> Iterator[Run]:
@@ -94,16 +105,19 @@ def _earlier_runs(plan: Plan, results: Path) -> Iterator[Run]:
 
 def _from_run(plan: Plan, run: Run, records: list[Record]) -> Estimate:
     seconds: dict[tuple[object, ...], list[float]] = {}
+    rounds = plan.settings.measure.least_rounds
+    by_cell: dict[str, list[Record]] = {}
     for record in records:
+        by_cell.setdefault(record.id, []).append(record)
+    for own in by_cell.values():
         for fields in MATCHES:
-            seconds.setdefault(_place(record.cell, fields), []).append(record.wall_seconds)
+            seconds.setdefault(_place(own[0].cell, fields), []).append(_in_rounds(own, rounds))
     medians = {place: statistics.median(values) for place, values in seconds.items()}
     total, matched = 0.0, Counter[tuple[str, ...]]()
     for cell in plan.cells:
         fields = next(fields for fields in MATCHES if _place(cell, fields) in medians)
         matched[fields] += 1
         total += medians[_place(cell, fields)]
-    total *= plan.settings.measure.least_rounds
     exact = matched.pop(MATCHES[0], 0)
     parts = [
         f"median seconds per cell in {run.path}, begun {run.info.started[:10]}: {exact} of "
@@ -116,6 +130,14 @@ def _from_run(plan: Plan, run: Run, records: list[Record]) -> Estimate:
     if changed:
         basis += f". That run had another {', '.join(changed)}"
     return Estimate(total, total, basis)
+
+
+def _in_rounds(records: Sequence[Record], rounds: int) -> float:
+    """The seconds of a cell in so many rounds, by its records in each round of an earlier run."""
+    spent = sum(record.wall_seconds for record in records)
+    if any(record.outcome in SETTLED for record in records):
+        return spent  # it is tried once: other rounds only repeat the outcome
+    return rounds * spent / len(records)
 
 
 def _place(cell: Cell, fields: tuple[str, ...]) -> tuple[object, ...]:
