@@ -336,6 +336,22 @@ def test_ctrl_c_before_anything_is_there_does_not_ask_to_resume(
     assert err.rstrip().endswith(f"--out {out}")
 
 
+def test_ctrl_c_while_a_resumed_run_starts_does_not_deny_its_records(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_plan(plan: Any, run_dir: Path, **_: Any) -> Summary:
+        return Summary(run_dir, "cpu", interrupted=True)
+
+    monkeypatch.setattr(runner, "run_plan", run_plan)
+    out = made_run(tmp_path / "results" / "tiny" / "1", finished=None)
+    call = ["run", "--suite", suite_file(tmp_path), "--device", "cpu", "--out", str(out)]
+    code, _, err = synthbench(capsys, *call, "--resume")
+    assert code == 130
+    assert "before the first cell" not in err
+    assert f"interrupted before another cell was measured: {out} keeps its records" in err
+    assert err.rstrip().endswith(f"--out {out} --resume")
+
+
 def test_ctrl_c_while_cells_are_retried_asks_for_the_others(
     capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

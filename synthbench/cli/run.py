@@ -254,7 +254,7 @@ def run(
         ]
         again += ["--out", str(out), *["--resume"] * has_begun(out)]
         again += [f"--retry={text}" for text in retry]
-        _tell_kept(summary, shlex.join(again))
+        _tell_kept(summary, resume, shlex.join(again))
         if chosen.stores_records and has_begun(out):
             complain(
                 f"its jobs go on; end them with: {shlex.join(['synthbench', 'cancel', str(out)])}"
@@ -308,12 +308,17 @@ def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
         say(line)
 
 
-def _tell_kept(summary: Summary, again: str) -> None:
+def _tell_kept(summary: Summary, resume: bool, again: str) -> None:
     """After Ctrl-C: what is kept, and how to go on."""
     kept = sum(summary.outcomes.values())
     records = "1 record is" if kept == 1 else f"{kept} records are"
-    complain(f"interrupted: {records} kept in {summary.run_dir}" if kept else
-             "interrupted before the first cell was measured")  # fmt: skip
+    folder = summary.run_dir
+    if kept:
+        complain(f"interrupted: {records} kept in {folder}")
+    elif resume:  # what the run has was not read yet
+        complain(f"interrupted before another cell was measured: {folder} keeps its records")
+    else:
+        complain("interrupted before the first cell was measured")
     complain(f"go on with: {again}")
 
 
