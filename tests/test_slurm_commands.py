@@ -14,6 +14,8 @@ from synthbench.run import slurm_commands
 from synthbench.run.slurm_commands import Job, first_error, minutes_of, queued, time_limit
 from synthbench.run.slurm_options import of_sbatch, parse_options
 from synthbench.run.slurm_reasons import cannot_start, is_held, what_to_do
+from synthbench.run_info import RunInfo
+from synthbench.store import create_run
 
 Captured = pytest.CaptureFixture[str]
 RUN = ["run", "--suite", "smoke", "--variants", "V", "--framework", "torch"]
@@ -183,3 +185,25 @@ def test_what_to_do_about_jobs_that_never_start() -> None:
         "1 job can never start (BadConstraints): end it with synthbench cancel out and "
         "change --slurm; then go on with synthbench run --resume"
     )
+
+
+def begun(folder: Path, executor: str) -> str:
+    """A run without jobs."""
+    info = RunInfo(suite="a", settings={}, device="cpu", executor=executor, started="2026")
+    create_run(folder, info)
+    return str(folder)
+
+
+def printed(capsys: Captured, *command: str) -> str:
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(command)
+    return capsys.readouterr().out
+
+
+def test_a_run_without_jobs_has_none_to_end(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where there is no Slurm, too."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    run = begun(tmp_path / "run", "local")
+    assert printed(capsys, "cancel", run) == f"{run} has no jobs to end\n"

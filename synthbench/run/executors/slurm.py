@@ -231,6 +231,8 @@ def queue(run_dir: Path) -> dict[str, Job] | None:
 
 def cancel(run_dir: Path) -> int:
     """End the jobs of a run that have not ended; how many. Raises SynthbenchError if that fails."""
+    if not shards_of_jobs(run_dir):  # as of a run on this machine, which may have no Slurm
+        return 0
     slurm_commands.require_slurm()
     jobs = queue(run_dir)
     if jobs is None:
