@@ -185,6 +185,8 @@ def test_what_to_do_about_jobs_that_never_start() -> None:
         "1 job can never start (BadConstraints): end it with synthbench cancel out and "
         "change --slurm; then go on with synthbench run --resume"
     )
+    spaced = what_to_do([waiting("BadConstraints")], Path("my runs"))
+    assert "end it with synthbench cancel 'my runs' and" in spaced
 
 
 def begun(folder: Path, executor: str) -> str:

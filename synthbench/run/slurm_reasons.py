@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,9 +45,10 @@ def what_to_do(jobs: Sequence[Job], run_dir: Path) -> str:
     who, them = ("1 job", "it") if len(stuck) == 1 else (f"{len(stuck)} jobs", "them")
     held = sorted({job.id.partition("_")[0] for job in stuck if is_held(job)}, key=int)
     release = f"release {them} with scontrol release {','.join(held)}, or " * bool(held)
+    cancel = shlex.join(["synthbench", "cancel", str(run_dir)])
     return (
-        f"{who} can never start ({reasons}): {release}end {them} with synthbench cancel {run_dir} "
-        "and change --slurm; then go on with synthbench run --resume"
+        f"{who} can never start ({reasons}): {release}end {them} with {cancel} and change --slurm; "
+        "then go on with synthbench run --resume"
     )
 
 
