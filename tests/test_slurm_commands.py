@@ -209,3 +209,13 @@ def test_a_run_without_jobs_has_none_to_end(
     monkeypatch.setenv("PATH", str(tmp_path))
     run = begun(tmp_path / "run", "local")
     assert printed(capsys, "cancel", run) == f"{run} has no jobs to end\n"
+
+
+def test_the_status_of_a_run_without_orders_says_why(tmp_path: Path, capsys: Captured) -> None:
+    """Its folder jobs/ may be removed when it is finished."""
+    run = begun(tmp_path / "local", "local")
+    assert printed(capsys, "status", run) == (
+        f"{run}: unfinished\nNo jobs of it are known: its executor is local.\n"
+    )
+    shown = printed(capsys, "status", begun(tmp_path / "slurm", "slurm"))
+    assert shown.endswith("known: none were ordered yet, or its folder jobs/ was removed.\n")

@@ -22,7 +22,7 @@ Run = Annotated[
 
 def status(run: Run, results: Results = Path("results")) -> None:
     """Show the shards of a run, their jobs, and how much of each is measured."""
-    from synthbench.run.executors.slurm import queue, shards_of_jobs
+    from synthbench.run.executors.slurm import SlurmExecutor, queue, shards_of_jobs
     from synthbench.run.job_status import status_of
     from synthbench.run.progress import duration
     from synthbench.run.slurm_reasons import what_to_do
@@ -33,11 +33,14 @@ def status(run: Run, results: Results = Path("results")) -> None:
     found = status_of(folder)
     ids = {shard: job for job, shard in shards_of_jobs(folder).items()}
     jobs = queue(folder) if ids else {}
+    if not found:
+        why = f"its executor is {info.executor}"
+        if info.executor == SlurmExecutor.name:
+            why = "none were ordered yet, or its folder jobs/ was removed"
+        say(f"{folder}: {state(info)}\nNo jobs of it are known: {why}.")
+        return
     say(f"{folder}: {state(info)}, {sum(f.done for f in found)} of "
         f"{sum(f.total for f in found)} cells and rounds measured by jobs")  # fmt: skip
-    if not found:
-        say(f"No jobs were ordered for it: its executor is {info.executor}.")
-        return
     rows = [["shard", "cells", "job", "state", "node", "time limit in", "left"]]
     for each in found:
         job = None if jobs is None else jobs.get(each.shard)
