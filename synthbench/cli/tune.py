@@ -40,6 +40,7 @@ def tune(
     """Time the kernels of each form at a suite's shapes, and keep the fastest for later runs.
 
     A run does the same, within the seconds of its suite, for shapes that have no choice yet.
+    Other runs wait for the device until this is done.
     """
     from synthbench.registry import has_installed_extensions
     from synthbench.report.tables.choices import choice_table

@@ -60,7 +60,8 @@ class DeviceLock:
 
     It is meant to be held for one cell: nothing of a cell stays on the device, and so a short run
     waits for one cell of a long run, not for all of them. Two runs take turns, because a process
-    that has waited is the next one.
+    that has waited is the next one. Ceilings, and choices of kernels, hold it as a whole: who has
+    waited for them finds the choices made.
     """
 
     def __init__(self, device: str, observer: Observer, devices: int = 1) -> None:
