@@ -24,6 +24,7 @@ from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
 from tests.test_further_rounds import SUITE, TIMES, UNTIL, MadeUp
+from tests.test_kernel_search import Notes
 from tests.test_shard_job import begun, work_of
 from tests.test_tables import record
 
@@ -106,6 +107,24 @@ def test_what_was_not_a_repeat_is_not_one_of_the_retries(tmp_path: Path) -> None
     assert [one.outcome for one in of_r(tmp_path)] == ["crashed"]
     run_plan(planned(2), tmp_path / "run", executor=Ends(9), resume=True, retry=["crashed"])
     assert [one.outcome for one in of_r(tmp_path)] == ["crashed", "ok", "ok", "ok"]
+
+
+def test_disturbed_cells_that_the_plan_has_no_longer_are_not_announced(tmp_path: Path) -> None:
+    """R at both lengths has a warning; after a change of the suite, only one of them is left."""
+
+    def warn(cell: Cell, number: int, attempt: int) -> bool:
+        return (cell.variant, number, attempt) == ("R", 0, 0)
+
+    run(tmp_path, MadeUp(warn), retries=0)
+    plan, watcher, executor = planned(1), Notes(), MadeUp(warn)
+    plan = replace(plan, cells=tuple(cell for cell in plan.cells if cell.seq_len == 8))
+    run_plan(
+        plan, tmp_path / "run", executor=executor, resume=True, allow_changed=True, observer=watcher
+    )
+    assert executor.asked[1:] == [Counter({"R": 1})]
+    assert [note for note in watcher.notes if "disturbed" in note] == [
+        "measuring 1 disturbed cells again"
+    ]
 
 
 def test_a_framework_that_is_lost_ends_the_repeats(tmp_path: Path) -> None:

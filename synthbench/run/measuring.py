@@ -107,10 +107,11 @@ def measure_disturbed_again(
             return
         work.done -= places
         work.rounds = cells_by_round(places)
-        if not progress.expect(work):
+        pending = progress.expect(work)  # without what the plan has no longer
+        if not pending:
             return
         quiet = "" if executor.wait_for_quiet() else "; the machine is still busy"
-        work.observer.note(f"measuring {len(places)} disturbed cells again{quiet}")
+        work.observer.note(f"measuring {pending} disturbed cells again{quiet}")
         measured = progress.done
         measure_pending(executor, work, progress)
         if progress.done == measured:  # a framework is gone
