@@ -173,11 +173,16 @@ class PackedWriter:
             write_statistics=[name for name in fields if name != LINE],
         )
 
+    def begin(self, name: str) -> None:
+        """Add a file, so far without lines."""
+        self._parts.setdefault(name, (0, 0, hashlib.sha256()))
+
     def write(self, name: str, lines: Sequence[bytes], columns: Mapping[str, Any]) -> None:
         """Add lines of a file, with their newlines, and what the other columns say of each."""
         import pyarrow as pa
 
-        rows, size, digest = self._parts.get(name, (0, 0, hashlib.sha256()))
+        self.begin(name)
+        rows, size, digest = self._parts[name]
         for line in lines:
             digest.update(line)
         self._parts[name] = rows + len(lines), size + sum(map(len, lines)), digest

@@ -141,6 +141,8 @@ def _write(
     records = damaged = before = done = 0
     writer = PackedWriter(temporary, columns.schema(), columns.facts())
     for name in names:
+        if (run_dir / name).exists() or (source is not None and source.part(name) is not None):
+            writer.begin(name)  # it may be empty, as records.jsonl is where jobs write records
         known: dict[tuple[str, int, int], int] = {}
         for lines in _batches(line.content for line in raw_lines(run_dir, name, source)):
             with without_garbage_collection():

@@ -159,6 +159,17 @@ def test_a_packed_run_is_continued_and_packed_again(run_dir: Path) -> None:
     assert texts(read_run(run_dir).records) == texts([record(n) for n in numbers])
 
 
+def test_a_file_without_lines_is_written_again(run_dir: Path) -> None:
+    """As records.jsonl of a run whose jobs write the records; also after a second pack."""
+    (run_dir / RECORDS).write_bytes(b"")
+    before, files = read_run(run_dir), files_of(run_dir)
+    for _ in range(2):
+        assert pack(run_dir).records == 2
+        assert files_of(run_dir) == {} and read_run(run_dir) == before
+    unpack_run(run_dir)
+    assert files_of(run_dir) == files and read_run(run_dir) == before
+
+
 def test_unpack_joins_what_was_written_since(run_dir: Path) -> None:
     """Also where the packed lines end in the middle of one."""
     with open(run_dir / RECORDS, "ab") as file:
