@@ -96,9 +96,7 @@ class RayExecutor(Executor):
                         self.ray.put(file)
                         for number, cell in part.pending()
                         if todo.work.run_dir is not None
-                        for file in files_for(
-                            todo.work.run_dir, cell, number, about.machine_kind
-                        )
+                        for file in files_for(todo.work.run_dir, cell, number, about.machine_kind)
                     ]
                     measure = place.actor.measure.options(num_returns="streaming")
                     place.shard, place.stream = shard, measure.remote(part, files)
