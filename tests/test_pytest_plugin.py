@@ -175,14 +175,18 @@ def test_outcomes_decide_and_what_is_ok_is_a_benchmark(folder: Path) -> None:
     assert v["options"]["min_rounds"] == 3
 
 
-def test_what_times_no_steps_is_skipped_and_a_training_does_not_run(folder: Path) -> None:
+@pytest.mark.parametrize("timed", [True, False])
+def test_what_times_no_steps_is_skipped_and_a_training_does_not_run(
+    timed: bool, folder: Path
+) -> None:
     suite = (SUITE % ("V", "decoder")).replace("[forward]", "[train]")
     (folder / "suites" / "tiny.yaml").write_text(
         suite.replace("axes:", "axes:\n  task: [cost, walks, counting]", 1)
     )
     code, out = run_pytest(
-        folder, "--synthbench", "suites/tiny.yaml", "--benchmark-only", "-rs",
-        "--synthbench-plugin", "tests.plugins.counting",
+        folder, "--synthbench", "suites/tiny.yaml", "-rs",
+        "--benchmark-only" if timed else "--benchmark-disable",
+        "--synthbench-plugin", "tests.plugins.counting", OFF="" if timed else "1",
     )  # fmt: skip
     assert code == 0, out
     assert "1 passed, 2 skipped" in out

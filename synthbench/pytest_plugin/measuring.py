@@ -121,7 +121,7 @@ def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Re
         benchmark.pedantic(_fail, (f"{deciding.outcome}: {deciding.reason}",))
         return
     samples = samples_of(records)
-    if benchmark.enabled and not samples:
+    if not samples:
         pytest.skip(f"{name}: unsupported: {NO_STEPS.format(cell.task)}")
     warnings = extra_info(records)["warnings"]
     bench.notes += [f"{name}: {warning}" for warning in warnings if benchmark.enabled]
