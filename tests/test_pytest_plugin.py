@@ -195,6 +195,21 @@ def test_what_times_no_steps_is_skipped_and_a_training_does_not_run(
     assert "Traceback" not in out
 
 
+def test_a_device_that_cannot_be_locked_is_the_reason_of_every_cell(folder: Path) -> None:
+    broken = "\ndef start(self, frameworks):\n    self.lock.check()\nCellRunner.start = start\n"
+    (folder / "conftest.py").write_text(MADE_UP + broken + MACHINE)
+    (folder / "no_folder").write_text("")
+    code, out = run_pytest(
+        folder, "--synthbench", "suites/tiny.yaml", "--benchmark-only", "-k", "V- or Fix-",
+        SYNTHBENCH_LOCKS=str(folder / "no_folder"),
+    )  # fmt: skip
+    assert code == 1, out
+    assert "2 failed" in out
+    assert out.count("devices cannot be locked with") >= 2
+    assert "Traceback" not in out and "KeyError" not in out
+    assert "measuring.py" not in out  # the reason stands alone
+
+
 def test_a_regression_fails_the_session(folder: Path) -> None:
     call = ["--synthbench", "suites/tiny.yaml", "--benchmark-only", "-k", "V-"]
     code, out = run_pytest(folder, *call, "--benchmark-save=first")

@@ -157,8 +157,7 @@ class SuiteFile(pytest.File):
             benchmark.skipped = True  # until it is used, in case the cell is interrupted
             if impossible is not None:
                 pytest.skip(f"{name}: unsupported: {impossible}")
-            self.bench.start(self._selected(), timed=benchmark.enabled)
-            measure_item(self.bench, cell, name, benchmark, replay)
+            measure_item(self.bench, self._selected(), cell, name, benchmark, replay)
 
         return measure_cell
 

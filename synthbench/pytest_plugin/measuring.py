@@ -37,10 +37,16 @@ class Bench:
     def __init__(self, plan: Plan, plugins: Sequence[str], notes: list[str]) -> None:
         self.plan, self.plugins, self.notes = plan, list(plugins), notes
         self.runner: CellRunner | None = None
+        self.error: SynthbenchError | None = None  # why no host process can be used
         self.machine = ""
 
     def start(self, cells: Iterable[Cell], *, timed: bool) -> None:
-        """Start the host processes of these cells and measure their ceilings, once."""
+        """Start the host processes of these cells and measure their ceilings, once.
+
+        Raises SynthbenchError if the device cannot be locked, each time.
+        """
+        if self.error is not None:
+            raise self.error
         if self.runner is not None:
             return
         cells, measure = list(cells), self.plan.settings.measure
@@ -48,10 +54,15 @@ class Bench:
             measure = measure.model_copy(update=UNTIMED)
         runner = CellRunner(measure, self.plan.device, self.plugins, _Notes(self.notes))
         self.runner = runner
-        runner.start(dict.fromkeys(cell.framework for cell in cells))
-        self.machine = machine_id(runner.environment())
-        if measure.ceiling:
-            runner.measure_ceilings(cells)
+        try:
+            runner.start(dict.fromkeys(cell.framework for cell in cells))
+            self.machine = machine_id(runner.environment())
+            if measure.ceiling:
+                runner.measure_ceilings(cells)
+        except SynthbenchError as error:
+            self.stop()
+            self.error = error
+            raise
 
     def measure(self, cell: Cell) -> list[Record]:
         """One record per round of a cell, up to the first that is not ok.
@@ -104,12 +115,16 @@ class Replay:
         return self.now
 
 
-def measure_item(bench: Bench, cell: Cell, name: str, benchmark: Any, replay: Replay) -> None:
+def measure_item(
+    bench: Bench, selected: Iterable[Cell], cell: Cell, name: str, benchmark: Any, replay: Replay
+) -> None:
     """Measure a cell and pass its samples to the `benchmark` fixture; fail or skip like the cell.
 
-    `replay.synthbench` must be the fixture's timer.
+    `selected`: all cells that the session measures. `replay.synthbench` must be the timer of the
+    fixture.
     """
     try:
+        bench.start(selected, timed=benchmark.enabled)
         records = bench.measure(cell)
     except SynthbenchError as error:
         benchmark.pedantic(_fail, (str(error),))
