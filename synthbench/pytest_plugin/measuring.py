@@ -75,7 +75,7 @@ class Bench:
         for number in range(runner.measure.least_rounds):
             if cell.framework not in runner.hosts:
                 raise FrameworkMissingError(runner.missing[cell.framework])
-            with runner.lock.held():
+            with runner.lock_for(cell).held():
                 started = now()
                 reply = runner.reply_for(cell, number)
             records.append(record_of(cell, number, started, reply, self.machine))

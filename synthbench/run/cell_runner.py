@@ -161,7 +161,7 @@ class CellRunner:
 
     def measure_cell(self, cell: Cell, round_number: int, machine: str) -> Record | None:
         """The record of a cell in a round; None if its framework is no longer available."""
-        with self._lock_for(cell).held():
+        with self.lock_for(cell).held():
             self.observer.cell_started(cell, round_number)
             started = now()
             if self.compiled.get(cell.id) == round_number:
@@ -179,7 +179,7 @@ class CellRunner:
         self.settle([record])
         return record
 
-    def _lock_for(self, cell: Cell) -> DeviceLock:
+    def lock_for(self, cell: Cell) -> DeviceLock:
         """The lock of all devices that a cell uses."""
         if cell.devices not in self.locks:
             self.locks[cell.devices] = DeviceLock(self.device, self.observer, cell.devices)
