@@ -14,9 +14,8 @@ from synthbench.measure.core_distance import ASSUMED_NEAR, FAR, UsualDistance
 from synthbench.measure.kernel_cache import read_choices, store_choices
 from synthbench.measure.kernel_choice import Timed, raced_cell
 from synthbench.run.cell_runner import CellRunner
+from synthbench.run.choosing_kernels import choose_kernels
 from synthbench.run.device_lock import DeviceLock
-from synthbench.run.executors.base import Work
-from synthbench.run.executors.one_place import OnePlace
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_choices import OFFERS
 from synthbench.run.progress import Silent
@@ -48,16 +47,11 @@ def runner_after(
         waiting()
         yield
 
-    place, measure = OnePlace(), Measure(kernel_seconds=seconds)
-    place.runner = runner = CellRunner(measure, "cpu", [], Silent())
+    runner = CellRunner(Measure(kernel_seconds=seconds), "cpu", [], Silent())
     runner.hosts["torch"] = cast(Host, host)
     runner.lock = cast(DeviceLock, SimpleNamespace(held=held))
-    settings = SimpleNamespace(measure=measure)
-    work = SimpleNamespace(
-        plan=SimpleNamespace(settings=settings), earlier=[], observer=Silent()
-    )  # fmt: skip
     for _ in range(times):
-        place._choose_kernels(cast(Work, work), cells, cache)
+        choose_kernels(runner, cells, cache)
     return runner
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 
+from synthbench.measure.kernel_cache import read_choices
 from synthbench.pytest_plugin.collection import Suites
 from synthbench.record import Measurements, Record, Timing
 from synthbench.report.export.pytest_benchmark import pytest_benchmark_text
@@ -29,7 +30,7 @@ axes:
   seq_len: [8]
 model: {kind: %s, d_model: 8, heads: 2, vocabulary: 11}
 measure: {rounds: 2, aa: false, min_samples: 3, min_seconds: 0.001, max_seconds: 0.1, threads: 1,
-          ceiling: false}
+          ceiling: false, kernel_seconds: 0}
 """
 
 MACHINE = """
@@ -126,10 +127,12 @@ def hosts(folder: Path) -> list[str]:
 
 def test_a_suite_is_measured_for_real(folder: Path) -> None:
     (folder / "conftest.py").write_text(MACHINE)
-    (folder / "suites" / "tiny.yaml").write_text(SUITE % ("V, liar, raiser", "mixer"))
+    suite = SUITE % ("V, liar, raiser", "mixer")
+    suite = suite.replace("kernel_seconds: 0", "kernel_seconds: 20")
+    (folder / "suites" / "tiny.yaml").write_text(suite)
     code, out = run_pytest(
         folder, "--synthbench", "suites/tiny.yaml", "--benchmark-only", "--benchmark-json=out.json",
-        "--synthbench-plugin", "tests.plugins.faulty",
+        "--synthbench-plugin", "tests.plugins.faulty", XDG_CACHE_HOME=str(folder / "cache"),
     )  # fmt: skip
     assert code == 1, out
     assert "1 passed" in out
@@ -146,6 +149,8 @@ def test_a_suite_is_measured_for_real(folder: Path) -> None:
     assert info["parity_forward"] < 1e-5
     assert stats["rounds"] == len(stats["data"]) >= 6
     assert stats["median"] > 0
+    (kept,) = (folder / "cache" / "synthbench" / "kernels").iterdir()
+    assert [choice.cell.variant for choice in read_choices(kept)] == ["V"]
 
 
 def test_outcomes_decide_and_what_is_ok_is_a_benchmark(folder: Path) -> None:

@@ -9,9 +9,11 @@ import pytest
 
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure.environment import machine_id
+from synthbench.measure.kernel_cache import cache_file
 from synthbench.record import Outcome, Record, now
 from synthbench.report.export.benchmark import extra_info, parameters_of, samples_of, worst
 from synthbench.run.cell_runner import CellRunner, record_of
+from synthbench.run.choosing_kernels import choose_kernels
 from synthbench.run.progress import Silent
 from synthbench.suites.cell import Cell
 from synthbench.suites.plan import Plan
@@ -23,7 +25,7 @@ NO_STEPS = "task {} has no times of steps; measure it with `synthbench run`"
 # For disabled benchmarks: just enough to see that a cell runs.
 UNTIMED = {
     "rounds": 1, "min_samples": 1, "min_seconds": 1e-9, "max_seconds": 1e-3, "precision": None,
-    "ceiling": False,
+    "ceiling": False, "kernel_seconds": 0.0,
 }  # fmt: skip
 
 
@@ -41,7 +43,7 @@ class Bench:
         self.machine = ""
 
     def start(self, cells: Iterable[Cell], *, timed: bool) -> None:
-        """Start the host processes of these cells and measure their ceilings, once.
+        """Start the host processes of these cells, measure ceilings and choose kernels, once.
 
         Raises SynthbenchError if the device cannot be locked, each time.
         """
@@ -56,9 +58,12 @@ class Bench:
         self.runner = runner
         try:
             runner.start(dict.fromkeys(cell.framework for cell in cells))
-            self.machine = machine_id(runner.environment())
+            environment = runner.environment()
+            self.machine = machine_id(environment)
             if measure.ceiling:
                 runner.measure_ceilings(cells)
+            if measure.kernel_seconds and cells:
+                choose_kernels(runner, cells, cache_file(environment))
         except SynthbenchError as error:
             self.stop()
             self.error = error

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from synthbench.measure.environment import machine_id, machine_kind
-from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
+from synthbench.measure.kernel_cache import cache_file
 from synthbench.measure.parity_cache import ParityCache, parity_file
 from synthbench.record import Record
 from synthbench.registry import has_installed_extensions
 from synthbench.run.cell_runner import CellRunner
+from synthbench.run.choosing_kernels import choose_kernels
 from synthbench.run.executors.base import Executor, Work
-from synthbench.run.kernel_choices import Race, needed_choices
 from synthbench.run_info import Machine
-from synthbench.suites.cell import Cell
 from synthbench.suites.pairing import baselines_of
 
 
@@ -66,7 +64,7 @@ class OnePlace(Executor):
         if measure.parity and not measure.parity_again and not has_plugins:
             runner.checks.kept = ParityCache(parity_file(environment))
         if measure.kernel_seconds and cells:
-            self._choose_kernels(work, cells, cache_file(environment))
+            choose_kernels(runner, cells, cache_file(environment), work.earlier)
         if runner.choices:
             yield runner.machine(own, environment)
         runner.settle(work.settled)
@@ -79,30 +77,6 @@ class OnePlace(Executor):
             if record is not None:
                 attempt = work.attempts.get((cell.id, number), 0)
                 yield record.model_copy(update={"attempt": attempt})
-
-    def _choose_kernels(self, work: Work, cells: Sequence[Cell], cache: Path) -> None:
-        """Add the choices that are missing; what earlier records used stays as it was."""
-        runner, measure = self.runner, work.plan.settings.measure
-        assert runner is not None
-        used = [record.cell for record in work.earlier if record.outcome == "ok"]
-        used += [choice.cell for choice in runner.choices]
-        with runner.lock.held():  # another run that had it may have stored what is needed here
-            cached = read_choices(cache)
-            sure = [choice for choice in cached if not choice.warnings]
-            doubtful = [choice for choice in cached if choice.warnings]
-            runner.choices += needed_choices(cells, sure, used)
-            runner.count_distances(runner.choices)
-            runner.count_distances(needed_choices(cells, doubtful, used))
-            race = Race(
-                runner.hosts, work.observer, measure.kernel_seconds, measure.timeout_seconds,
-                runner.limits().memory_bytes, runner.usual_distance,
-            )  # fmt: skip
-            decided = [*used, *(choice.cell for choice in runner.choices)]
-            for made in race.choose(cells, decided, doubtful):
-                runner.choices += made.choices
-                runner.counted.update(choice.cell.id for choice in made.choices)
-                if made.is_own:
-                    store_choices(cache, made.choices)
 
     def kind_of(self, device: str) -> str:
         """What the frameworks say that a device is; empty if none has seen it."""

@@ -1,0 +1,41 @@
+"""The kernels for the cells of one place: those chosen here before, and what is still missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from synthbench.measure.kernel_cache import read_choices, store_choices
+from synthbench.record import Record
+from synthbench.run.cell_runner import CellRunner
+from synthbench.run.kernel_choices import Race, needed_choices
+from synthbench.suites.cell import Cell
+
+
+def choose_kernels(
+    runner: CellRunner, cells: Sequence[Cell], cache: Path, earlier: Iterable[Record] = ()
+) -> None:
+    """Add the choices that cells need to those of the runner; what `earlier` records used stays.
+
+    It waits for the device. What is chosen is kept in the `cache`, except for plug-ins.
+    """
+    measure = runner.measure
+    used = [record.cell for record in earlier if record.outcome == "ok"]
+    used += [choice.cell for choice in runner.choices]
+    with runner.lock.held():  # another run that had it may have stored what is needed here
+        cached = read_choices(cache)
+        sure = [choice for choice in cached if not choice.warnings]
+        doubtful = [choice for choice in cached if choice.warnings]
+        runner.choices += needed_choices(cells, sure, used)
+        runner.count_distances(runner.choices)
+        runner.count_distances(needed_choices(cells, doubtful, used))
+        race = Race(
+            runner.hosts, runner.observer, measure.kernel_seconds, measure.timeout_seconds,
+            runner.limits().memory_bytes, runner.usual_distance,
+        )  # fmt: skip
+        decided = [*used, *(choice.cell for choice in runner.choices)]
+        for made in race.choose(cells, decided, doubtful):
+            runner.choices += made.choices
+            runner.counted.update(choice.cell.id for choice in made.choices)
+            if made.is_own:
+                store_choices(cache, made.choices)
