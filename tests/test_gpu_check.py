@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from benchmarks.gpu_check import __main__ as check
 from benchmarks.gpu_check import machine, runs, steps, torch_attention
-from benchmarks.gpu_check.finding import ABSENT, FAILED, RAN, Finding, Settings, tried
+from benchmarks.gpu_check.finding import ABSENT, END, FAILED, RAN, Finding, Settings, tried
 from benchmarks.gpu_check.summary import summary
 
 CPU = Settings("cpu", small=True)
@@ -71,36 +72,116 @@ def test_a_step_that_hangs_is_ended_and_what_it_found_is_kept(
 
     begin = time.monotonic()
     assert ran("time.sleep(600)", 2.0) == [
-        ("a", RAN, ""), ("the step", FAILED, "ended after 2 s"),
+        ("a", RAN, ""), (END, FAILED, "ended after 2 s"),
     ]  # fmt: skip
     assert time.monotonic() - begin < 60
     assert ran("sys.exit('no device')", 30.0) == [
-        ("a", RAN, ""), ("the step", FAILED, "exit code 1: no device\n"),
+        ("a", RAN, ""), (END, FAILED, "exit code 1: no device\n"),
     ]  # fmt: skip
-    assert ran("pass", 30.0) == [("a", RAN, "")]
+    assert ran("pass", 30.0) == [("a", RAN, ""), (END, RAN, "")]
 
 
-def test_a_check_that_was_cut_short_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried_steps: list[str] = []
+def test_a_step_that_is_interrupted_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    program = (
+        "import time; "
+        'print(\'{"step": "cells", "branch": "a", "outcome": "ran"}\', flush=True); '
+        "time.sleep(600)"
+    )
+    original: Any = subprocess.Popen
+    children: list[subprocess.Popen[bytes]] = []
 
-    def run_step(name: str, settings: Settings, limit: float, keep: object) -> None:
+    def started(command: list[str], **options: Any) -> Any:
+        children.append(original([command[0], "-c", program], **options))
+        return children[0]
+
+    def interrupted(finding: Finding) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(subprocess, "Popen", started)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            check.run_step("cells", CPU, 60.0, interrupted)
+        assert children[0].wait(timeout=10) == -signal.SIGKILL
+    finally:
+        children[0].kill()
+
+
+OPTIONS = ["--small", "--device", "cpu"]
+
+
+@pytest.fixture
+def tried_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The steps that the check runs from now on, each of which ends."""
+    tried_ones: list[str] = []
+
+    def run_step(
+        name: str, settings: Settings, limit: float, keep: Callable[[Finding], None]
+    ) -> None:
         assert settings == CPU
         assert 0 < limit <= steps.STEPS[name].limit
-        tried_steps.append(name)
+        tried_ones.append(name)
+        keep(Finding(name, END))
 
     monkeypatch.setattr(check, "run_step", run_step)
-    kept = Finding("machine", "versions", figure="1").line()
-    (tmp_path / "findings.jsonl").write_text(kept + '\n{"step": "cel')
-    options = ["--out", str(tmp_path), "--small", "--device", "cpu"]
+    return tried_ones
+
+
+def test_a_check_that_was_cut_short_goes_on(tmp_path: Path, tried_steps: list[str]) -> None:
+    kept = [Finding("machine", "versions", figure="1"), Finding("machine", END)]
+    (tmp_path / "settings.json").write_text(CPU.dump())
+    lines = "".join(finding.line() + "\n" for finding in kept)
+    (tmp_path / "findings.jsonl").write_text(lines + '{"step": "cel')
+    options = ["--out", str(tmp_path), *OPTIONS]
     assert check.main(options) == 0
     assert tried_steps == [name for name in steps.STEPS if name != "machine"]
+    text = (tmp_path / "summary.md").read_text()
+    assert "1 branches: 1 ran" in text and "Not run" not in text
     tried_steps.clear()
+    assert check.main(options) == 0 and tried_steps == []
     assert check.main([*options, "--step", "machine"]) == 0
     assert tried_steps == ["machine"]
+
+
+def test_steps_without_time_are_run_by_the_next_call(
+    tmp_path: Path, tried_steps: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--out", str(tmp_path), *OPTIONS]
     assert check.main([*options, "--minutes", "0"]) == 1
-    assert "no time left" in (tmp_path / "summary.md").read_text()
+    assert tried_steps == []
+    assert "No time left for machine, " in capsys.readouterr().out
+    assert "Not run: machine, " in (tmp_path / "summary.md").read_text()
+    assert check.main(options) == 0
+    assert tried_steps == list(steps.STEPS)
+
+
+def test_a_step_that_was_interrupted_is_done_again(
+    tmp_path: Path, tried_steps: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a whole: what it found before is not told twice."""
+
+    def interrupted(name: str, settings: object, limit: float, keep: Callable[..., None]) -> None:
+        keep(Finding(name, "the first branch"))
+        raise KeyboardInterrupt
+
+    options = ["--out", str(tmp_path), *OPTIONS]
+    with monkeypatch.context() as patched:
+        patched.setattr(check, "run_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            check.main(options)
+    assert check.main(options) == 0
+    assert tried_steps == list(steps.STEPS)
+    assert "the first branch" not in (tmp_path / "findings.jsonl").read_text()
+
+
+@pytest.mark.parametrize("other", [["--device", "cpu"], [*OPTIONS, "--framework", "torch"]])
+def test_findings_of_another_check_are_not_taken_for_its_own(
+    other: list[str], tmp_path: Path, tried_steps: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = ["--out", str(tmp_path)]
+    assert check.main([*out, *OPTIONS, "--step", "machine"]) == 0
+    assert check.main([*out, *other]) == 2
+    assert tried_steps == ["machine"]
+    assert "give another --out" in capsys.readouterr().err
 
 
 def test_the_summary_begins_with_what_is_wrong() -> None:

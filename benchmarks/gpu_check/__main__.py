@@ -4,9 +4,9 @@
     python -m benchmarks.gpu_check --out FOLDER --step cells --device cuda:1
 
 Each step runs in a process of its own, with a time limit. findings.jsonl in FOLDER gets a line per
-finding at once; summary.md is made from it at the end. A step that has findings there is not run
+finding at once; summary.md is made from it at the end. A step that has ended there is not run
 again, so that a check that was cut short can be continued. Exit code 1: something failed or was
-wrong.
+wrong, or there was no time for it; 2: FOLDER has findings of another device, sizes or frameworks.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from benchmarks.gpu_check.finding import FAILED, Finding, Settings
+from benchmarks.gpu_check.finding import END, FAILED, RAN, Finding, Settings
 from benchmarks.gpu_check.steps import STEPS
 from benchmarks.gpu_check.summary import summary
 
@@ -35,12 +35,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the steps, print and store what they find."""
     options = parse(arguments)
     begin = time.monotonic()
-    options.out.mkdir(parents=True, exist_ok=True)
-    file = options.out / "findings.jsonl"
-    found = read(file)
     device = options.device or ("cuda" if has_nvidia_device() else "cpu")
-    settings = Settings(device, options.small, tuple(options.framework))
+    frameworks = tuple(name for name in FRAMEWORKS if name in options.framework)
+    settings = Settings(device, options.small, frameworks)
+    options.out.mkdir(parents=True, exist_ok=True)
+    file, kept = options.out / "findings.jsonl", options.out / "settings.json"
+    before = kept.read_text(encoding="utf-8") if kept.exists() else "unknown settings"
+    if file.exists() and before != settings.dump():
+        print(
+            f"{options.out} has findings of {before}, not {settings.dump()}; give another --out",
+            file=sys.stderr,
+        )
+        return 2
+    kept.write_text(settings.dump(), encoding="utf-8")
+    found = of_ended_steps(read(file))
+    rewrite(file, found)
     done = {finding.step for finding in found}
+    late = []
     with open(file, "a", encoding="utf-8") as lines:
 
         def keep(finding: Finding) -> None:
@@ -54,13 +65,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 continue
             left = 60 * options.minutes - (time.monotonic() - begin)
             if left <= 0:
-                keep(Finding(name, "the step", FAILED, reason="no time left: run the check again"))
+                late.append(name)
                 continue
             run_step(name, settings, min(left, STEPS[name].limit), keep)
     text = summary(found, settings)
     (options.out / "summary.md").write_text(text, encoding="utf-8")
     print(f"\n{text}")
-    return int(any(finding.is_bad for finding in found))
+    if late:
+        print(f"No time left for {', '.join(late)}: run the check again.")
+    return int(bool(late) or any(finding.is_bad for finding in found))
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -93,8 +106,26 @@ def read(file: Path) -> list[Finding]:
     return found
 
 
+def of_ended_steps(found: Iterable[Finding]) -> list[Finding]:
+    """The findings of steps that have ended; a step that was cut short is done again as a whole."""
+    ended: list[Finding] = []
+    begun: dict[str, list[Finding]] = {}
+    for finding in found:
+        begun.setdefault(finding.step, []).append(finding)
+        if finding.is_end:
+            ended += begun.pop(finding.step)
+    return ended
+
+
+def rewrite(file: Path, found: Iterable[Finding]) -> None:
+    """Leave only these findings in a file, as a whole."""
+    new = file.with_suffix(".new")
+    new.write_text("".join(finding.line() + "\n" for finding in found), encoding="utf-8")
+    new.replace(file)
+
+
 def run_step(name: str, settings: Settings, limit: float, keep: Callable[[Finding], None]) -> None:
-    """Run a step in a child, which is killed when its time has passed; its death is a finding."""
+    """Run a step in a child, which is killed when its time has passed; its end is a finding."""
     command = [sys.executable, "-P", "-m", "benchmarks.gpu_check.child", name, settings.dump()]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths)}
@@ -107,17 +138,21 @@ def run_step(name: str, settings: Settings, limit: float, keep: Callable[[Findin
             command, stdout=subprocess.PIPE, stderr=errors, env=environment, start_new_session=True
         ) as child,
     ):
-        late = follow(child, begin + limit, keep)
-        if late:
-            os.killpg(child.pid, signal.SIGKILL)
+        late = True
+        try:
+            late = follow(child, begin + limit, keep)
+        finally:
+            if late:  # or this process was interrupted, which its group does not notice
+                os.killpg(child.pid, signal.SIGKILL)
         child.wait()
         errors.seek(0, os.SEEK_END)
         errors.seek(max(0, errors.tell() - 400))
         said = errors.read().decode(errors="replace")
+    how = ""
     if late or child.returncode:
         how = f"ended after {limit:.0f} s" if late else f"exit code {child.returncode}: {said}"
-        seconds = time.monotonic() - begin
-        keep(Finding(name, "the step", FAILED, reason=how, seconds=seconds))
+    seconds = time.monotonic() - begin
+    keep(Finding(name, END, FAILED if how else RAN, reason=how, seconds=seconds))
 
 
 def follow(

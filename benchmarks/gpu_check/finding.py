@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 RAN, FAILED, ABSENT = "ran", "failed", "absent"  # absent: this machine or device does not have it
+END = "the step"  # the branch of a finding that says that its step has ended, and how
 REASON_LENGTH = 500
 
 
@@ -28,6 +29,11 @@ class Finding:
     def is_bad(self) -> bool:
         """Whether somebody has to look at it."""
         return self.outcome == FAILED or self.correct is False
+
+    @property
+    def is_end(self) -> bool:
+        """Whether it says that its step has ended."""
+        return self.branch == END
 
     def line(self) -> str:
         """As JSON, without what is empty."""

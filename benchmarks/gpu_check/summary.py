@@ -13,10 +13,12 @@ from benchmarks.gpu_check.steps import STEPS
 
 def summary(found: Sequence[Finding], settings: Settings) -> str:
     """Markdown."""
+    begun = {finding.step for finding in found}
+    found = [finding for finding in found if finding.is_bad or not finding.is_end]
     bad = [finding for finding in found if finding.is_bad]
     lines = [f"# The check on {settings.device}{', at small sizes' if settings.small else ''}", ""]
     lines += [counted(found), ""]
-    missing = [name for name in STEPS if name not in {finding.step for finding in found}]
+    missing = [name for name in STEPS if name not in begun]
     if missing:
         lines += [f"Not run: {', '.join(missing)}.", ""]
     if bad:
