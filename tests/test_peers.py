@@ -241,8 +241,10 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     assert again.exit_code == 0
     assert "[2/2]" not in again.output
     assert (tmp_path / "run" / samples.SAMPLES).read_bytes() == before
-    other = CliRunner().invoke(app, [*command, "--d-model", "32"])
-    assert isinstance(other.exception, ResultsError)
+    for option in (["--d-model", "32"], ["--dtype", "bfloat16"], ["--device", "cuda"]):
+        other = CliRunner().invoke(app, [*command, *option])
+        assert isinstance(other.exception, ResultsError)
+        assert "give another --out" in str(other.exception)
 
 
 def test_a_peer_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,6 +80,7 @@ def main(
     folder = out or Path("results/peers") / f"{device_kind(device).name}-{stamp}"
     sizes = {"d_model": d_model, "heads": heads, "keep_memory": keep_memory}
     known = start_or_resume(folder, threads, sizes)
+    require_alike(folder, known, dtype, device)
     done = {one.key for one in known if one.outcome != FAILED}
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     kwargs["keep_memory"] = keep_memory
@@ -141,6 +142,14 @@ def start_or_resume(folder: Path, threads: int | None, sizes: dict[str, int]) ->
     environment["versions"] |= {name: version(name) for name in ("linformer", "transformers")}
     samples.write_environment(folder, environment | {"sizes": sizes})
     return []
+
+
+def require_alike(folder: Path, known: list[Sample], dtype: str, device: str) -> None:
+    """Raise ResultsError if a folder has samples of another type or device: no row says which."""
+    wanted = f"{dtype} on {device}"
+    if others := {f"{one.dtype} on {one.device}" for one in known} - {wanted}:
+        found = " and ".join(sorted(others))
+        raise ResultsError(f"{folder} was measured in {found}, not {wanted}; give another --out")
 
 
 def our_shapes(one: Sample, d_model: int, heads: int) -> shapes.Cell:
