@@ -16,13 +16,13 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
+from benchmarks.whole_run import run_whole
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer, Parameter
 from synthbench.mixers.dot_product import DotProduct
 from synthbench.mixers.sizes import Sizes
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.extensions import load_plugin
-from synthbench.run.runner import run_plan
 from synthbench.store import read_run
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
@@ -78,7 +78,7 @@ def main(
     found: dict[tuple[str, str], list[str]] = {}
     for number in range(runs):
         with tempfile.TemporaryDirectory(prefix="planted-") as folder:
-            run_plan(make_plan(suite, "cpu"), Path(folder) / "run", plugins=[MODULE])
+            run_whole(make_plan(suite, "cpu"), Path(folder) / "run", plugins=[MODULE])
             tables = {table.name: table for table in make_tables(read_run(Path(folder) / "run"))}
         for row in tables["ratios"].rows:
             framework, _, variant, ratio, low, high, verdict = row

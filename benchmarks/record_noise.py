@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 
-from synthbench.run.runner import run_plan
+from benchmarks.whole_run import run_whole
 from synthbench.store import read_records, read_run
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
@@ -37,7 +37,7 @@ def main(
     suite = parse_suite(SUITE.format(rounds=processes), name="noise", source="noise")
     with tempfile.TemporaryDirectory(prefix="noise-") as folder:
         run_dir = Path(folder) / "run"
-        run_plan(make_plan(suite, "cpu"), run_dir)
+        run_whole(make_plan(suite, "cpu"), run_dir)
         records, info = read_records(run_dir), read_run(run_dir).info
     timings = [record.measurements.timing for record in records]
     content = {

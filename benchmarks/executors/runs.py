@@ -17,12 +17,12 @@ from pathlib import Path
 
 from benchmarks.agreement import compare, read_ratios
 from benchmarks.executors.measured import Agreed, Ran
+from benchmarks.whole_run import run_whole
 from synthbench.run.executors.base import Executor
 from synthbench.run.executors.local import LocalExecutor
 from synthbench.run.executors.ray_cluster import RayExecutor
 from synthbench.run.executors.slurm import SlurmExecutor
 from synthbench.run.progress import PlainProgress
-from synthbench.run.runner import run_plan
 from synthbench.run.shard import split_into_shards
 from synthbench.store import read_run
 from synthbench.suites.plan import Plan
@@ -95,7 +95,7 @@ def run_through(plan: Plan, out: Path, name: str) -> Ran:
         return Ran(name, executor, skipped=reason)
     with made() as chosen:  # the cluster is there already: its start does not count
         begun = time.monotonic()
-        run_plan(plan, folder_of(out, name), executor=chosen, observer=PlainProgress())
+        run_whole(plan, folder_of(out, name), executor=chosen, observer=PlainProgress())
         seconds = time.monotonic() - begun
     records = read_run(folder_of(out, name)).records
     return Ran(
