@@ -124,7 +124,7 @@ def read_ratios(run_dir: Path) -> tuple[dict[Key, Ratio], Noise]:
     for key, judged in context.verdicts.items():
         if isinstance(judged, Judgement):
             floor = context.noise.floor(key)
-            size = math.log(floor.ratio(judged.estimate.rounds)) if floor else 0.0
+            size = math.log(floor.ratio(judged.estimate.independent)) if floor else 0.0
             found[key] = Ratio(judged, size)
     return found, context.noise
 
