@@ -20,9 +20,9 @@ import typer
 
 from synthbench.analysis.intervals import Interval
 from synthbench.analysis.kernel_race import LEAST_GAIN
-from synthbench.analysis.paired_ratio import paired_ratio
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_cache import read_choices
+from synthbench.report.tables.choices import time_ratio
 from synthbench.run_info import KernelChoice
 from synthbench.store import read_info
 
@@ -89,12 +89,11 @@ def compare(first: list[KernelChoice], second: list[KernelChoice]) -> Found:
 
 def margin(choice: KernelChoice, kernel: Kernel) -> Interval | None:
     """The time of a kernel over that of the chosen one; None where either was not timed."""
-    samples = {timed.kernel.name: timed.samples for timed in choice.kernels}
-    own, other = samples.get(choice.chosen.name), samples.get(kernel.name)
+    timed = {each.kernel.name: each for each in choice.kernels}
+    own, other = timed.get(choice.chosen.name), timed.get(kernel.name)
     if own is None or other is None:
         return None
-    both = min(len(own), len(other))
-    return paired_ratio(own[:both], other[:both])
+    return time_ratio(other, own, choice.compared)
 
 
 def described(found: Difference) -> str:

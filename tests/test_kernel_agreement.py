@@ -39,6 +39,15 @@ def test_a_margin_is_the_time_of_the_other_kernel_over_that_of_the_own() -> None
     assert margin(choice(PLAIN, [1.0] * 5, [1.5] * 5), Kernel("another")) is None
 
 
+def test_the_margin_of_an_earlier_choice_is_that_of_its_medians() -> None:
+    """As the table `choices` shows it."""
+    now = choice(PLAIN, [2.0] * 4, [3.0, 9.0, 3.0, 9.0])
+    found = margin(now, BLOCKS)
+    assert found is not None and found.value == pytest.approx(1.5)
+    before = margin(now.model_copy(update={"compared": "medians"}), BLOCKS)
+    assert before is not None and before.value == pytest.approx(3)
+
+
 def test_a_difference_counts_in_how_many_searches_its_margin_is_beyond_noise() -> None:
     plain = choice(PLAIN, [1.0] * 5, [1.1] * 5)
     blocks = choice(BLOCKS, [1.1] * 5, [1.0] * 5)

@@ -76,7 +76,7 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     first = choice.kernels[0]
 
     def ratio(timed: KernelTime) -> Interval:
-        return _ratio(timed, chosen, choice.compared)
+        return time_ratio(timed, chosen, choice.compared)
 
     others = [timed for timed in choice.kernels if timed is not chosen]
     best = min(others, key=lambda timed: ratio(timed).value, default=None)
@@ -87,7 +87,8 @@ def _row(choice: KernelChoice, fields: Sequence[str]) -> Row:
     return (*keys, choice.chosen.name, *beside, unmeasured, said)
 
 
-def _ratio(kernel: KernelTime, chosen: KernelTime, compared: Compared) -> Interval:
+def time_ratio(kernel: KernelTime, chosen: KernelTime, compared: Compared) -> Interval:
+    """The time of a kernel over that of the chosen one, as the two were compared for the choice."""
     both = min(len(kernel.samples), len(chosen.samples))
     times, of_chosen = kernel.samples[:both], chosen.samples[:both]
     if compared == "medians":
