@@ -276,3 +276,28 @@ def test_a_cell_of_a_learning_task_is_trained_on_it(
     assert "task cost trains nothing" in capsys.readouterr().err
     assert inspected(str(folder), "--task", "listops") == 2
     assert "task listops needs a model of kind classifier" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("more", [(), ("--task", "mqar")])
+@pytest.mark.parametrize("timed_first", [True, False])
+def test_what_a_run_kept_is_drawn_also_beside_its_timings(
+    tmp_path: Path, more: tuple[str, ...], timed_first: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sizes: dict[str, Any] = {
+        "model": "decoder", "target_len": None, "cross_heads": None, "max_len": 32,
+    }  # fmt: skip
+    timed = cell("V", seq_len=32, **sizes)
+    asked = cell(
+        "V", task="mqar", seq_len=16, options={"steps": 4, "pairs": 2, "keep": True}, **sizes
+    )
+    folder = tmp_path / "run"
+    create_run(folder, RunInfo(suite="mine", settings={}, device="cpu", started="2026-01-02"))
+    for one in (timed, asked) if timed_first else (asked, timed):
+        append_record(folder, Record(
+            id=one.id, cell=one, outcome="ok", measurements=Measurements(),
+            started="2026-01-02", wall_seconds=1,
+        ))  # fmt: skip
+    write_checkpoint(folder / "checkpoints" / f"{asked.id}.npz", asked, start_of(asked))
+    assert inspected(str(folder), *more, "--out", str(tmp_path / "out")) == 0
+    assert "loss" not in capsys.readouterr().err  # nothing was trained
+    assert ",mqar,0,after training," in (tmp_path / "out" / "V-torch-spread.csv").read_text()

@@ -111,13 +111,12 @@ def inspect(
     CSV; heat maps are of one example.
     """
     from synthbench.cli.inspected import (
-        Wanted,
         from_checkpoint,
         from_run,
-        variants_of,
         with_different_names,
     )
     from synthbench.cli.inspected import keep as keep_checkpoints
+    from synthbench.cli.inspected_cells import Wanted, variants_of
     from synthbench.run.extensions import load_plugin
 
     for module in plugin:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from synthbench.cli.inspected_cells import Wanted, cell_of
 from synthbench.cli.output import complain, say
-from synthbench.errors import NotationError, UnknownNameError
 
 if TYPE_CHECKING:
     from synthbench.mixers.base import Array
@@ -28,22 +28,6 @@ class Inspected:
     cell: Cell  # of a learning task
     states: Mapping[str, Parameters]
     name: str
-
-
-@dataclass(frozen=True)
-class Wanted:
-    """What a person asks for; None: that of the cell."""
-
-    framework: str | None = None
-    seed: int | None = None
-    task: str | None = None
-    steps: int | None = None
-    batch: int | None = None
-
-    @property
-    def is_as_kept(self) -> bool:
-        """Whether the training of the run is the one that is asked for."""
-        return (self.task, self.steps, self.batch) == (None, None, None)
 
 
 def from_checkpoint(path: Path, task: str | None) -> Inspected:
@@ -68,9 +52,9 @@ def from_run(run: Path, variant: str, wanted: Wanted, plugins: list[str]) -> Ins
     from synthbench.run.folders import CHECKPOINTS
     from synthbench.tasks.training import as_learning
 
-    cell = _choose(run, variant, wanted)
+    cell = cell_of(run, variant, wanted)
     path = run / CHECKPOINTS / f"{cell.id}.npz"
-    if wanted.is_as_kept and path.is_file():
+    if wanted.is_as_run(cell) and path.is_file():
         _, parameters = read_checkpoint(path)
         return Inspected(cell, {START: _start(cell), END: parameters}, file_name(cell))
     shown = cell.changed(batch=wanted.batch or max(cell.batch, LEAST_BATCH))
@@ -79,21 +63,6 @@ def from_run(run: Path, variant: str, wanted: Wanted, plugins: list[str]) -> Ins
     if wanted.steps != 0:
         states |= _trained(shown, plugins)
     return Inspected(shown, states, file_name(cell))
-
-
-def variants_of(run: Path, asked: Sequence[str]) -> list[str]:
-    """The variants that are asked for, in canonical notation; without any V, or the first.
-
-    Raises UnknownNameError for one that the run does not have.
-    """
-    from synthbench.mixers.notation import canonical
-
-    known = list(dict.fromkeys(cell.variant for cell in _cells(run)))
-    names = [canonical(name) for name in asked] or ["V" if "V" in known else known[0]]
-    for name in names:
-        if name not in known:
-            raise UnknownNameError("variant of this run", name, known)
-    return list(dict.fromkeys(names))
 
 
 def with_different_names(models: Sequence[Inspected]) -> list[Inspected]:
@@ -163,36 +132,3 @@ def _trained(cell: Cell, plugins: list[str]) -> dict[str, Parameters]:
     first, last = trained.losses[0], trained.losses[-1]
     complain(f"{cell.variant}, {cell.task}: loss {first:.3f} at the start, {last:.3f} at the end")
     return {f"after {len(trained.losses)} steps": trained.end}
-
-
-def _cells(run: Path) -> list[Cell]:
-    from synthbench.store import read_run
-
-    cells = [record.cell for record in read_run(run).records]
-    if not cells:
-        raise NotationError(
-            f"{run} has no records yet, so there is no model to draw; choose another run"
-        )
-    return cells
-
-
-def _choose(run: Path, variant: str, wanted: Wanted) -> Cell:
-    """The longest cell of a variant, of the task that is asked for and a train step if possible."""
-    cells = _cells(run)
-    frameworks = sorted({cell.framework for cell in cells}, reverse=True)
-    if wanted.framework is not None and wanted.framework not in frameworks:
-        raise UnknownNameError("framework of this run", wanted.framework, frameworks)
-    chosen = wanted.framework or frameworks[0]
-    own = [c for c in cells if (c.variant, c.framework) == (variant, chosen) and not c.replica]
-    if not own:
-        raise NotationError(f"{run} has no cell of {variant} in {chosen}")
-    seeds = sorted({cell.seed for cell in own})
-    if wanted.seed is not None and wanted.seed not in seeds:
-        raise UnknownNameError("seed of this run", str(wanted.seed), map(str, seeds))
-    fitting = [cell for cell in own if wanted.seed in (None, cell.seed)]
-    return max(
-        fitting,
-        key=lambda cell: (
-            cell.task == wanted.task, cell.mode == "train", cell.seq_len, -cell.seed
-        ),
-    )  # fmt: skip
