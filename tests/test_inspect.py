@@ -11,6 +11,7 @@ import pytest
 from synthbench.checkpoint import read_checkpoint, write_checkpoint
 from synthbench.cli.app import main
 from synthbench.errors import ResultsError, UnsupportedError
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Array, Mixer
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
@@ -301,3 +302,27 @@ def test_what_a_run_kept_is_drawn_also_beside_its_timings(
     assert inspected(str(folder), *more, "--out", str(tmp_path / "out")) == 0
     assert "loss" not in capsys.readouterr().err  # nothing was trained
     assert ",mqar,0,after training," in (tmp_path / "out" / "V-torch-spread.csv").read_text()
+
+
+@pytest.mark.parametrize(("mistake", "told"), [
+    (("--head", "9"), "head 9 does not exist"),
+    (("--text", "hello"), "does not learn from texts"),
+    (("--out", __file__), "cannot write figures to"),
+])  # fmt: skip
+def test_a_mistake_is_told_before_anything_is_trained(
+    run: Path, mistake: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert inspected(str(run), "--variant", "R", "--steps", "3", *mistake) == 2
+    err = capsys.readouterr().err
+    assert told in err
+    assert "loss" not in err
+
+
+def test_a_mixer_without_weights_is_told_before_anything_is_trained(
+    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Attention, "weights", Mixer.weights)
+    assert inspected(str(run), "--variant", "R", "--steps", "3") == 2
+    err = capsys.readouterr().err
+    assert "has no weights" in err
+    assert "loss" not in err

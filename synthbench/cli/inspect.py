@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -14,10 +14,6 @@ from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError
 
 LARGEST = 2**31 - 1  # number of an example: what NumPy takes as an index on every machine
-
-if TYPE_CHECKING:
-    from synthbench.backends.base import Batch
-    from synthbench.cli.inspected import Inspected
 
 
 def inspect(
@@ -110,13 +106,10 @@ def inspect(
     Histograms are of a batch of held-out examples, and the spread of the same weights is written as
     CSV; heat maps are of one example.
     """
-    from synthbench.cli.inspected import (
-        from_checkpoint,
-        from_run,
-        with_different_names,
-    )
+    from synthbench.cli.inspected import from_checkpoint, from_run, trained, with_different_names
     from synthbench.cli.inspected import keep as keep_checkpoints
     from synthbench.cli.inspected_cells import Wanted, variants_of
+    from synthbench.cli.inspected_figures import check, draw, examples_of
     from synthbench.run.extensions import load_plugin
 
     for module in plugin:
@@ -134,59 +127,16 @@ def inspect(
         folder = out or run / "inspect"
         wanted = Wanted(framework, seed, task, steps, batch)
         names = variants_of(run, split_list(variants))
-        models = with_different_names([from_run(run, name, wanted, plugin) for name in names])
+        models = with_different_names([from_run(run, name, wanted) for name in names])
     else:
         raise NotationError(
             "several sources have to be files of checkpoints; choose one run, or name files that "
             "exist"
         )
+    examples = examples_of(models, example, text, target)
+    check(models, examples, head, folder)
+    models = [trained(one, plugin) for one in models]
     if keep:
         keep_checkpoints(models, folder)
-
-    def chosen(one: Inspected) -> Batch:
-        from synthbench.tasks.training import held_out_example, text_example
-
-        if text is None:
-            return held_out_example(one.cell, example)
-        return text_example(one.cell, text, target)
-
-    examples = [chosen(one) for one in models]
-    for path in _draw(models, examples, head, folder):
+    for path in draw(models, examples, head, folder):
         say(path)
-
-
-def _draw(models: list[Inspected], examples: list[Batch], head: int, folder: Path) -> list[Path]:
-    """Write the figures and the spreads of all models; return the files."""
-    from synthbench.cli.inspected import labels_of
-    from synthbench.report.figures.image_files import write_figures
-    from synthbench.report.figures.weight_spreads import write_spreads
-    from synthbench.report.figures.weights import (
-        compared_histograms,
-        head_maps,
-        heat_maps,
-        histograms,
-        maps_of,
-        weights_of,
-    )
-    from synthbench.tasks.training import held_out_batch
-
-    labels = labels_of(models)
-    found = {
-        label: weights_of(one.cell, one.states, held_out_batch(one.cell))
-        for label, one in zip(labels, models, strict=True)
-    }
-    pictures = {}
-    for one, label, example in zip(models, labels, examples, strict=True):
-        cell = one.cell
-        title = f"{cell.variant} in {cell.framework}: weights"
-        drawn = maps_of(cell, one.states, example)
-        last, by_layer = list(drawn.items())[-1]
-        pictures[f"{one.name}-histograms"] = histograms(found[label], title)
-        pictures[f"{one.name}-maps"] = heat_maps(drawn, title, head)
-        pictures[f"{one.name}-heads"] = head_maps(by_layer, f"{title} {last}")
-    name = "-".join(one.name for one in models)
-    if len(models) > 1:
-        title = f"{' and '.join(labels)}: weights"
-        pictures[f"{name}-histograms"] = compared_histograms(found, title)
-    cells = {label: (one.cell, found[label]) for label, one in zip(labels, models, strict=True)}
-    return [*write_figures(pictures, folder), write_spreads(cells, folder / f"{name}-spread.csv")]

@@ -28,6 +28,7 @@ class Inspected:
     cell: Cell  # of a learning task
     states: Mapping[str, Parameters]
     name: str
+    awaits_training: bool = False
 
 
 def from_checkpoint(path: Path, task: str | None) -> Inspected:
@@ -46,8 +47,8 @@ def from_checkpoint(path: Path, task: str | None) -> Inspected:
     return Inspected(as_learning(cell, task), states, file_name(cell) if of_run else path.stem)
 
 
-def from_run(run: Path, variant: str, wanted: Wanted, plugins: list[str]) -> Inspected:
-    """The model of a variant as its run kept it, or else trained now."""
+def from_run(run: Path, variant: str, wanted: Wanted) -> Inspected:
+    """The model of a variant as its run kept it, or else one that `trained` trains."""
     from synthbench.checkpoint import read_checkpoint
     from synthbench.run.folders import CHECKPOINTS
     from synthbench.tasks.training import as_learning
@@ -59,10 +60,16 @@ def from_run(run: Path, variant: str, wanted: Wanted, plugins: list[str]) -> Ins
         return Inspected(cell, {START: _start(cell), END: parameters}, file_name(cell))
     shown = cell.changed(batch=wanted.batch or max(cell.batch, LEAST_BATCH))
     shown = as_learning(shown, wanted.task, wanted.steps or None)
-    states = {START: _start(shown)}
-    if wanted.steps != 0:
-        states |= _trained(shown, plugins)
-    return Inspected(shown, states, file_name(cell))
+    start = {START: _start(shown)}
+    return Inspected(shown, start, file_name(cell), awaits_training=wanted.steps != 0)
+
+
+def trained(model: Inspected, plugins: list[str]) -> Inspected:
+    """The model with its parameters after a training too, where it awaits one."""
+    if not model.awaits_training:
+        return model
+    states = {**model.states, **_trained(model.cell, plugins)}
+    return replace(model, states=states, awaits_training=False)
 
 
 def with_different_names(models: Sequence[Inspected]) -> list[Inspected]:

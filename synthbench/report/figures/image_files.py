@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,16 @@ from synthbench.printable import one_line
 
 FONT = "Liberation Sans, Arial, Helvetica, sans-serif"  # the converter includes the first
 PNG_SCALE = 2.0
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder for figures; raises ResultsError unless files can be written to it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise _not_written(folder, error) from error
 
 
 def write_figures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Path]:
@@ -25,15 +36,19 @@ def write_figures(specs: Mapping[str, dict[str, Any]], folder: Path) -> list[Pat
     for name, spec in specs.items():
         svg = svg_text(spec)
         files |= {f"{name}.svg": svg.encode(), f"{name}.png": vl_convert.svg_to_png(svg, PNG_SCALE)}
+    make_folder(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         for name, data in files.items():
             (folder / name).write_bytes(data)
     except OSError as error:
-        raise ResultsError(
-            f"cannot write figures to {folder}: {error.strerror}; choose another folder with --out"
-        ) from error
+        raise _not_written(folder, error) from error
     return [folder / name for name in files]
+
+
+def _not_written(folder: Path, error: OSError) -> ResultsError:
+    return ResultsError(
+        f"cannot write figures to {folder}: {error.strerror}; choose another folder with --out"
+    )
 
 
 def svg_text(spec: dict[str, Any]) -> str:

@@ -131,13 +131,18 @@ def _histogram_panel(
     )  # fmt: skip
 
 
+def require_head(found: Weights, head: int) -> None:
+    """Raise NotationError for a head that no layer has."""
+    most = max(values.shape[1] for layers in found.values() for values in layers.values())
+    if head >= most:
+        raise NotationError(f"head {head} does not exist; choose one from 0 to {most - 1}")
+
+
 def heat_maps(found: Weights, title: str, head: int = 0) -> dict[str, Any]:
     """Vega-Lite: one row per state, one panel per layer with the weights of one head."""
     import altair as alt
 
-    most = max(values.shape[1] for layers in found.values() for values in layers.values())
-    if head >= most:
-        raise NotationError(f"head {head} does not exist; choose one from 0 to {most - 1}")
+    require_head(found, head)
     size = _map_size(sum(map(len, found.values())))
     panels = [
         _map_panel(values[0, min(head, values.shape[1] - 1)], f"{layer_name(layer)}, {state}", size)
