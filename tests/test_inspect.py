@@ -10,6 +10,7 @@ import pytest
 
 from synthbench.checkpoint import read_checkpoint, write_checkpoint
 from synthbench.cli.app import main
+from synthbench.cli.inspected import file_name
 from synthbench.errors import ResultsError, UnsupportedError
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Array, Mixer
@@ -326,3 +327,8 @@ def test_a_mixer_without_weights_is_told_before_anything_is_trained(
     err = capsys.readouterr().err
     assert "has no weights" in err
     assert "loss" not in err
+
+
+def test_files_are_called_alike_whatever_a_model_is_called() -> None:
+    assert file_name(cell("light_conv(width=5)", label="base")) == "base-light_conv_width_5-torch"
+    assert file_name(cell("V", label="../base/large")) == "base_large-V-torch"

@@ -110,10 +110,10 @@ def keep(models: Iterable[Inspected], folder: Path) -> None:
 
 
 def file_name(cell: Cell) -> str:
-    """What the files about a cell are called."""
-    kept = "".join(c if c.isalnum() or c in "+-." else "_" for c in cell.variant)
-    label = f"{cell.label}-" if cell.label else ""
-    return f"{label}{kept.strip('_')}-{cell.framework}"
+    """What the files about a cell are called: no path, whatever its model is called."""
+    text = f"{cell.label}-{cell.variant}" if cell.label else cell.variant
+    kept = "".join(c if c.isalnum() or c in "+-." else "_" for c in text)
+    return f"{kept.strip('._')}-{cell.framework}"
 
 
 def _start(cell: Cell) -> Parameters:
