@@ -332,3 +332,14 @@ def test_a_mixer_without_weights_is_told_before_anything_is_trained(
 def test_files_are_called_alike_whatever_a_model_is_called() -> None:
     assert file_name(cell("light_conv(width=5)", label="base")) == "base-light_conv_width_5-torch"
     assert file_name(cell("V", label="../base/large")) == "base_large-V-torch"
+
+
+def test_figures_of_many_models_have_a_name_that_fits(tmp_path: Path) -> None:
+    paths = []
+    for number in range(8):
+        asked = cell("V").changed(seed=number)
+        paths.append(tmp_path / f"{number}-{'long' * 10}.npz")
+        write_checkpoint(paths[-1], asked, start_of(asked))
+    assert inspected(*map(str, paths), "--out", str(tmp_path / "out")) == 0
+    names = {path.name for path in (tmp_path / "out").iterdir()}
+    assert {"8-models-histograms.svg", "8-models-spread.csv"} <= names

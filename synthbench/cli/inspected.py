@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 START = "at the start"
 END = "after training"
 LEAST_BATCH = 16  # of a cell that trained nothing
+MOST_BYTES = 240  # of a name: file systems take 255, and "-histograms.svg" follows
 
 Parameters = dict[str, "Array"]
 
@@ -91,6 +93,12 @@ def labels_of(models: Sequence[Inspected]) -> list[str]:
         [f"{cell.variant} in {cell.framework}, seed {cell.seed}" for cell in cells],
         [f"{one.cell.variant}, {one.name}" for one in models],
     )
+
+
+def name_of_all(models: Sequence[Inspected]) -> str:
+    """What the files about all models are called: their names, or their number if too long."""
+    joined = "-".join(one.name for one in models)
+    return joined if len(os.fsencode(joined)) <= MOST_BYTES else f"{len(models)}-models"
 
 
 def _first_different(*choices: list[str]) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from synthbench.backends.base import Batch
-from synthbench.cli.inspected import Inspected, labels_of
+from synthbench.cli.inspected import Inspected, labels_of, name_of_all
 from synthbench.report.figures.image_files import make_folder, write_figures
 from synthbench.report.figures.weight_spreads import write_spreads
 from synthbench.report.figures.weights import (
@@ -56,7 +56,7 @@ def draw(
         pictures[f"{one.name}-histograms"] = histograms(found[label], title)
         pictures[f"{one.name}-maps"] = heat_maps(drawn, title, head)
         pictures[f"{one.name}-heads"] = head_maps(by_layer, f"{title} {last}")
-    name = "-".join(one.name for one in models)
+    name = name_of_all(models)
     if len(models) > 1:
         title = f"{' and '.join(labels)}: weights"
         pictures[f"{name}-histograms"] = compared_histograms(found, title)
