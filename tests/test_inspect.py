@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -343,3 +344,17 @@ def test_figures_of_many_models_have_a_name_that_fits(tmp_path: Path) -> None:
     assert inspected(*map(str, paths), "--out", str(tmp_path / "out")) == 0
     names = {path.name for path in (tmp_path / "out").iterdir()}
     assert {"8-models-histograms.svg", "8-models-spread.csv"} <= names
+
+
+@pytest.mark.parametrize(("stem", "shown"), [("caf\udce9", r"caf\udce9"), ("=1+1", "'=1+1")])
+def test_the_csv_has_any_name_of_a_checkpoint_as_text(
+    tmp_path: Path, stem: str, shown: str
+) -> None:
+    asked = cell("V")
+    changed = {name: array + 0.1 for name, array in start_of(asked).items()}
+    write_checkpoint(tmp_path / f"{stem}.npz", asked, changed)
+    assert inspected(str(tmp_path / f"{stem}.npz"), "--out", str(tmp_path / "out")) == 0
+    (spread,) = (tmp_path / "out").glob("*-spread.csv")
+    with spread.open(encoding="utf-8", newline="") as file:
+        states = {row["state"] for row in csv.DictReader(file)}
+    assert states == {"at the start", shown}

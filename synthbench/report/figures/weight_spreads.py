@@ -9,6 +9,7 @@ from pathlib import Path
 
 from synthbench.errors import ResultsError
 from synthbench.report.figures.weights import Weights, layer_name
+from synthbench.report.text.escaping import csv_cell
 from synthbench.suites.cell import Cell
 
 HEADINGS = ("variant", "framework", "task", "seed", "state", "layer", "weights", "mean", "spread")
@@ -18,7 +19,8 @@ def spread_rows(cell: Cell, found: Weights) -> list[tuple[object, ...]]:
     """One row per state and layer: number of weights, their mean and their standard deviation."""
     return [
         (
-            cell.variant, cell.framework, cell.task, cell.seed, state, layer_name(layer),
+            csv_cell(cell.variant), cell.framework, csv_cell(cell.task), cell.seed,
+            csv_cell(state), layer_name(layer),
             values.size, float(values.mean()), float(values.std()),
         )
         for state, by_layer in found.items()
