@@ -421,3 +421,18 @@ def test_site_without_runs_says_so(tmp_path: Path, capsys: Captured) -> None:
     assert exit.value.code == 2
     assert "no run found" in capsys.readouterr().err
     assert not (tmp_path / "site").exists()
+
+
+def test_site_leaves_out_a_run_of_which_no_page_can_be_made(
+    tmp_path: Path, capsys: Captured
+) -> None:
+    results, out = tmp_path / "results", tmp_path / "site"
+    broken = stored(results / "made_up" / "a")
+    (broken / "inspect" / "V.svg").mkdir(parents=True)  # a folder: it cannot be read as a picture
+    stored(results / "made_up" / "b")
+    with pytest.raises(SystemExit) as exit:
+        main(["site", str(results), "--out", str(out)])
+    assert exit.value.code == 1
+    assert f"no page of {broken}: cannot read the figures" in capsys.readouterr().err
+    index = (out / "index.html").read_text(encoding="utf-8")
+    assert re.findall(r'<a href="([^"]*)"', index) == ["made_up/b/index.html"]

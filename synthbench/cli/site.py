@@ -9,7 +9,7 @@ import typer
 
 from synthbench.cli.options import Plugin
 from synthbench.cli.output import complain, say
-from synthbench.errors import ResultsError
+from synthbench.errors import ResultsError, SynthbenchError
 
 
 def site(
@@ -23,8 +23,8 @@ def site(
 ) -> None:
     """Write a page for every run, as `synthbench report` does, and an index of all of them.
 
-    Pages of runs that are gone are not deleted. A run that cannot be read is named, the others are
-    still written, and the exit code is 1.
+    Pages of runs that are gone are not deleted. A run of which no page can be made is named, the
+    others are still written, and the exit code is 1.
     """
     from synthbench.report.page.page import report_page, write_page
     from synthbench.report.page.site import INDEX, index_page, line_of
@@ -42,19 +42,20 @@ def site(
     lines = []
     refused = 0
     for folder in folders:
-        try:
-            run = read_run(folder)
-        except ResultsError as error:
-            refused += 1
-            complain(f"synthbench: {error}")
-            continue
-        for damage in run.damaged:
-            complain(f"{folder}: {damage}; skipped")
         place = folder.relative_to(results)
         if place == Path():  # the folder given is a run: its page must not be where the index is
             place = Path(folder.resolve().name)
-        write_page(report_page([run]), out / place / INDEX)
-        lines.append(line_of(run, place))
+        try:
+            run = read_run(folder)
+            for damage in run.damaged:
+                complain(f"{folder}: {damage}; skipped")
+            page, line = report_page([run]), line_of(run, place)
+        except SynthbenchError as error:
+            refused += 1
+            complain(f"synthbench: no page of {folder}: {error}")
+            continue
+        write_page(page, out / place / INDEX)
+        lines.append(line)
     write_page(index_page(lines), out / INDEX)
     say(out / INDEX)
     if refused:
