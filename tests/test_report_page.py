@@ -436,3 +436,13 @@ def test_site_leaves_out_a_run_of_which_no_page_can_be_made(
     assert f"no page of {broken}: cannot read the figures" in capsys.readouterr().err
     index = (out / "index.html").read_text(encoding="utf-8")
     assert re.findall(r'<a href="([^"]*)"', index) == ["made_up/b/index.html"]
+
+
+def test_site_links_a_folder_whose_name_is_no_utf8(tmp_path: Path) -> None:
+    stored(tmp_path / "results" / "made_up" / "caf\udce9")
+    with pytest.raises(SystemExit) as exit:
+        main(["site", str(tmp_path / "results"), "--out", str(tmp_path / "site")])
+    assert exit.value.code == 0
+    index = (tmp_path / "site" / "index.html").read_text(encoding="utf-8")
+    assert 'href="made_up/caf%E9/index.html"' in index
+    assert (tmp_path / "site" / "made_up" / "caf\udce9" / "index.html").is_file()

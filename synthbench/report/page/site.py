@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ def line_of(run: Run, place: Path) -> Line:
     floors = noise_of(grid, run.info).by_framework
     lengths = grid.lengths()
     return Line(
-        link=quote(f"{place.as_posix()}/{INDEX}"),
+        link=quote(os.fsencode((place / INDEX).as_posix())),
         suite=run.info.suite,
         run=run.path.name,
         device=run.info.device,
