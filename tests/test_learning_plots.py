@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from synthbench.errors import ResultsError, UnknownNameError
-from synthbench.record import Memory, Record
+from synthbench.record import Measurements, Memory, Record
 from synthbench.report.data.prepared import prepare
 from synthbench.report.data.training_groups import groups_of
 from synthbench.report.data.trainings import LOSS, Group
@@ -153,3 +153,13 @@ def test_plot_draws_what_a_run_has(tmp_path: Path) -> None:
         write_plots(run_of(learned), tmp_path, variants=["fnet"])
     with pytest.raises(ResultsError, match="no cells of mode train"):
         write_plots(run_of(learned), tmp_path, setting="form=fused")
+
+
+def test_trainings_without_a_value_are_said_to_have_none(tmp_path: Path) -> None:
+    crashed = learning_record(learning_cell("V"), 0.5, outcome="crashed")
+    early = crashed.model_copy(update={"measurements": Measurements()})
+    with pytest.raises(ResultsError, match="no training of this run has a value"):
+        write_plots(run_of([early]), tmp_path / "plots")
+    assert not (tmp_path / "plots").exists()
+    files = write_plots(run_of([early, *all_records()]), tmp_path / "plots")
+    assert {one.stem for one in files} == {"train"}

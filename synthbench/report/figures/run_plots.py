@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from synthbench.errors import UnknownNameError
+from synthbench.errors import ResultsError, UnknownNameError
 from synthbench.report.data.context import named
 from synthbench.report.data.prepared import prepare
 from synthbench.report.figures.image_files import write_figures
@@ -29,8 +29,8 @@ def write_plots(
     """Draw a run as SVG and PNG and return the files; by default into `plots` in its folder.
 
     `mode` and `setting` choose what is drawn of cells of the task `cost`. Raises ResultsError for a
-    run without such cells or a folder that cannot be written, UnknownNameError for a variant or
-    setting that the run does not have.
+    run without anything to draw or a folder that cannot be written, UnknownNameError for a variant
+    or setting that the run does not have.
     """
     prepared = prepare(run)
     learned = dict.fromkeys(v for one in prepared.context.qualities for v in one.group.variants)
@@ -47,4 +47,9 @@ def write_plots(
     of_learning = [text for text in variants if named(text) in learned]
     if of_learning or not variants:
         specs |= {one.name: one.spec for one in learning_figures(prepared, of_learning)}
+    if not specs:
+        raise ResultsError(
+            "no training of this run has a value of its metric, so there is nothing to draw; "
+            "`synthbench tables RUN --table outcomes` says how they ended"
+        )
     return write_figures(specs, run.path / FOLDER if folder is None else folder)
