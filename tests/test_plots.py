@@ -143,6 +143,17 @@ def test_a_run_of_both_forms_shows_the_fused_one() -> None:
         spec(run, setting="form=auto")
 
 
+def test_a_heading_is_about_the_setting_that_is_drawn() -> None:
+    found = [
+        record(cell("V", "torch", mode, n, compile=how))
+        for n in LENGTHS
+        for mode, how in (("train", "eager"), ("train", "compiled"), ("forward", "eager"))
+    ]
+    for how in ("eager", "compiled"):
+        time, _ = drawn(run_of(found), setting=f"compile={how}")
+        assert [one["text"] for one in time["text heading"]] == [f"PyTorch, {how}"]
+
+
 def test_a_run_without_such_cells_says_so() -> None:
     forward = run_of([record(cell("V", "torch", "forward", n), 0.01) for n in LENGTHS])
     with pytest.raises(ResultsError, match=r"no cells of mode train.*forward"):

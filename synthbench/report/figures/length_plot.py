@@ -42,6 +42,7 @@ def spec(
     chosen = choose_setting(grid, mode, setting)
     names = choose_variants(grid, chosen, variants)
     frameworks = [f for f in grid.frameworks(chosen) if (f, mode) in grid.pairs(chosen)]
+    headings = {f: _heading(grid, chosen, f, mode) for f in frameworks}
     panels: list[alt.LayerChart] = []
     failed = False
     for quantity in QUANTITIES:
@@ -55,7 +56,7 @@ def spec(
         panels += [
             panel(
                 found[framework], names, quantity, limits, grid.lengths(chosen),
-                heading=_heading(grid, framework) if quantity is QUANTITIES[0] else "",
+                heading=headings[framework] if quantity is QUANTITIES[0] else "",
                 x_title="sequence length" if quantity is QUANTITIES[-1] else None,
                 y_title=y_title if framework == frameworks[0] else None,
             )
@@ -70,9 +71,12 @@ def spec(
     return _configured(chart).to_dict()
 
 
-def _heading(grid: Grid, framework: str) -> str:
-    modes = sorted({r.cell.compile for r in grid.records if r.cell.framework == framework})
-    return f"{NAMES[framework]}, {' and '.join(modes)}"
+def _heading(grid: Grid, setting: str, framework: str, mode: str) -> str:
+    """The framework, and how the cells of its panel are compiled."""
+    place = (setting, framework, mode)
+    ids = {i for key, i in grid.ids.items() if (key.setting, key.framework, key.mode) == place}
+    found = sorted({record.cell.compile for record in grid.records if record.id in ids})
+    return f"{NAMES[framework]}, {' and '.join(found)}"
 
 
 def _title(run: Run, grid: Grid, mode: str, setting: str, failed: bool) -> alt.TitleParams:
