@@ -15,7 +15,7 @@ from synthbench.cli.app import main
 from synthbench.errors import ResultsError, UnknownNameError
 from synthbench.record import Memory, Record
 from synthbench.report.data.cell_layout import MODES
-from synthbench.report.figures.label_placement import HEIGHT, LABEL_HEIGHT, spread
+from synthbench.report.figures.label_placement import HEIGHT, LABEL_HEIGHT, MARGIN, spread, ticks
 from synthbench.report.figures.length_plot import spec
 from synthbench.report.figures.run_plots import FOLDER, write_plots
 from synthbench.store import Run, append_record, create_run, list_runs, read_run
@@ -120,6 +120,19 @@ def test_the_axes_are_those_of_the_run_and_say_their_units() -> None:
     line = next(layer for layer in third["layer"] if layer["mark"]["type"] == "line")
     assert line["encoding"]["x"]["axis"]["title"] == "sequence length"
     assert line["encoding"]["y"]["axis"]["title"] == "peak memory (MB)"
+
+
+@pytest.mark.parametrize("value", [1, 1.4, 2.5, 2.7, 5.9, 7.0, 7.6, 9.9, 270, 0.07])
+def test_an_axis_of_close_values_has_numbers(value: float) -> None:
+    low, high = value / MARGIN, value * MARGIN
+    found = ticks(low, high)
+    assert 2 <= len(found) < 8  # more would not be read either
+    assert all(low <= tick <= high for tick in found)
+
+
+def test_the_ticks_of_a_long_axis_are_few() -> None:
+    assert ticks(0.9, 14) == [1, 2, 5, 10]
+    assert ticks(0.9, 2000) == [1, 10, 100, 1000]
 
 
 def test_variants_are_chosen_in_any_notation() -> None:

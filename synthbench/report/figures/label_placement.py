@@ -13,6 +13,14 @@ HEIGHT = 215  # of a panel, in pixels
 CROSS = "\u00d7"  # marks the length at which memory ran out
 LABEL_HEIGHT = 12  # smallest distance between labels, in pixels
 MARGIN = 1.3  # factor of free space above the largest and below the smallest value
+# Ticks, times powers of ten: each is finer than the one before it, and the last has two ticks at
+# least between limits that are MARGIN above and below a value.
+STEPS: tuple[Sequence[float], ...] = (
+    (1, 2, 5),
+    range(1, 10),
+    [n / 2 for n in range(2, 20)],
+    [n / 4 for n in range(4, 40)],
+)
 
 
 class Quantity(NamedTuple):
@@ -125,11 +133,14 @@ def limits(found: Sequence[Series], quantity: Quantity) -> tuple[float, float]:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Powers of ten within the limits; also 2 and 5 times them if there would be few."""
+    """Powers of ten within the limits; finer steps where these are close to each other."""
     powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1,) if math.log10(high / low) > 2.5 else (1, 2, 5)
-    ticks = [step * 10.0**power for power in powers for step in steps]
-    return [tick for tick in ticks if low <= tick <= high]
+    choices = STEPS if math.log10(high / low) <= 2.5 else ((1,),)
+    found = [
+        [tick for power in powers for step in steps if low <= (tick := step * 10.0**power) <= high]
+        for steps in choices
+    ]
+    return next((ticks for ticks in found if len(ticks) > 1), found[-1])
 
 
 def _pixel(value: float, limits: tuple[float, float]) -> float:
