@@ -15,10 +15,11 @@ import pytest
 
 from synthbench.report.page.page import report_page, write_page
 from synthbench.store import read_run
+from tests.learning_records import declare, learning_records
 from tests.test_escaping import forged
 from tests.test_plots import records
 from tests.test_report_page import HOSTILE, REFERENCE
-from tests.test_tables import run_of
+from tests.test_tables import cell, record, run_of
 
 NEEDED = "needs the extra page-tests: pip install -e '.[page-tests]'"
 sync_api = pytest.importorskip("playwright.sync_api", reason=NEEDED)
@@ -199,6 +200,28 @@ def test_charts_follow_filters_and_axes(seen: Seen) -> None:
     seen.until_drawn(lambda: seen.page.get_by_label("linformer", exact=True).uncheck())
     text = seen.page.locator('[data-chart="time"] .panel').first.inner_text()
     assert "Nothing was measured for this choice." in text
+
+
+def test_a_filter_is_seen_where_other_variants_were_trained(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The filter has the variants of all tasks, the charts those that were timed."""
+    declare(monkeypatch)
+    timed = [
+        record(cell(variant, "torch", "train", length))
+        for variant in ("V", "R", "FR", "Fix")
+        for length in (64, 128)
+    ]
+    learned = learning_records(frameworks=("torch",), seeds=(0,), variants=("V", "linformer"))
+    path = tmp_path / "mixed.html"
+    write_page(report_page([run_of([*timed, *learned])]), path)
+    seen = opened(browser, path)
+    marks = '[data-chart="time"] .panel[data-framework="torch"] .mark-symbol.role-mark path'
+    assert seen.page.locator(marks).count() == 6  # V, R and FR: Fix is not in the selection
+    seen.until_drawn(lambda: seen.page.get_by_label("R", exact=True).uncheck())
+    assert seen.page.locator(marks).count() == 6  # every chosen one: V, FR and Fix
+    assert seen.console == []
+    seen.page.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,8 @@ for (const run of document.querySelectorAll("article.run")) {
   async function draw() {
     data ??= await unpack(section.querySelector("script.chart-data"));
     const chosen = run.chosen;
-    const every = controls.elements.every.checked || chosen.variant.size < data.variants.length;
+    const isFiltered = data.variants.some((name) => !chosen.variant.has(name));
+    const every = controls.elements.every.checked || isFiltered;
     const wanted = (names) => names.filter((name) => chosen.variant.has(name));
     const lengths = data.lengths.filter((length) => chosen.length.has(String(length)));
     const values = {
