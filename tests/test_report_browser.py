@@ -202,6 +202,33 @@ def test_charts_follow_filters_and_axes(seen: Seen) -> None:
     assert "Nothing was measured for this choice." in text
 
 
+def test_the_pareto_plot_is_at_the_longest_length_that_has_a_point(
+    browser: Any, tmp_path: Path
+) -> None:
+    """Of the setting and the variants that are chosen, and it says which length it is."""
+    short = [one for one in records(1, batch=8) if one.cell.seq_len == 128]
+    path = tmp_path / "settings.html"
+    write_page(report_page([run_of([*records(1), *short])]), path)
+    seen = opened(browser, path)
+    panel = seen.page.locator('[data-chart="pareto"] .panel[data-framework="jax"]')
+
+    def shown() -> tuple[int, list[str]]:
+        """How many points, and the heading."""
+        points = panel.locator(".mark-symbol.role-mark path").count()
+        return points, panel.locator(".role-title-text text").all_text_contents()
+
+    assert shown() == (2, ["length 512"])  # D ran out of memory there
+    setting = seen.page.locator('section.charts select[name="setting"]')
+    seen.until_drawn(lambda: setting.select_option("batch=8"))
+    assert shown() == (3, ["length 128"])
+    seen.until_drawn(lambda: setting.select_option("batch=2"))
+    for variant in ("V", "linformer"):
+        seen.until_drawn(seen.page.get_by_label(variant, exact=True).uncheck)
+    assert shown() == (1, ["length 256"])
+    assert seen.console == []
+    seen.page.context.close()
+
+
 def test_a_filter_is_seen_where_other_variants_were_trained(
     browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ OF_PANEL = (
     " && indexof(lengths, datum.length) >= 0"
 )
 SHOWN = "indexof(variants, datum.variant) >= 0"
+LAST_LENGTH = "lengths[length(lengths) - 1]"
 
 
 class Chart(NamedTuple):
@@ -121,7 +122,7 @@ def _scale(name: str) -> alt.Scale:
 
 
 def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
-    """Time against memory at the longest chosen length; down and to the left is better."""
+    """Time against memory at the last of `lengths`; down and to the left is better."""
     import altair as alt
 
     def axis(field: str, title: str, kind: Any) -> Any:
@@ -133,7 +134,7 @@ def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
         alt.Chart(alt.NamedData(POINTS))
         .transform_filter(OF_PANEL)
         .transform_filter("isValid(datum.time) && isValid(datum.memory)")
-        .transform_filter("datum.length === lengths[length(lengths) - 1]")
+        .transform_filter(f"datum.length === {LAST_LENGTH}")
     )
     base, front = at_longest.transform_filter(SHOWN), at_longest.transform_filter("datum.front")
     x = axis("memory", "Peak memory (MB)", alt.X)
@@ -156,7 +157,11 @@ def _pareto(scale: str, variants: Sequence[str]) -> alt.LayerChart:
     names = front.mark_text(align="left", dx=8, dy=-6, fontSize=11, fill=TEXT).encode(
         x=x, y=y, text="variant:N"
     )
-    return alt.LayerChart(layer=[line, points, names])
+    title = alt.TitleParams(
+        alt.ExprRef(f"'length ' + {LAST_LENGTH}"),
+        anchor="start", color=TEXT, fontSize=11, fontWeight="normal",
+    )  # fmt: skip
+    return alt.LayerChart(layer=[line, points, names], title=title)
 
 
 def looks(variants: Sequence[str]) -> dict[str, Any]:

@@ -28,7 +28,7 @@ from synthbench.store import Run
 
 FIRST = ("quality", "train", "forward", "ratios")  # the tables above the charts
 INSPECT = "inspect"  # where `synthbench inspect` puts its figures
-PARETO_TITLE = "Time against memory at the longest chosen length (Pareto plot)"
+PARETO_TITLE = "Time against memory at the longest chosen length that was measured (Pareto plot)"
 PARETO_NOTE = (
     "Down and to the left is better. On the dashed line are the variants of the run to which no "
     "other is better in both."

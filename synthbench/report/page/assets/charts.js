@@ -35,9 +35,14 @@ for (const run of document.querySelectorAll("article.run")) {
       const all = every || name === "pareto";
       const variants = wanted(all ? data.variants : data.selection);
       const params = { ...values, variants, framework: panel.dataset.framework };
+      // The Pareto plot is about one length: the longest of those chosen at which it has a point.
+      if (name === "pareto") {
+        const hasPoint = (length) => isDrawn(name, { ...params, lengths: [length] });
+        params.lengths = lengths.filter(hasPoint).slice(-1);
+      }
       const plot = panel.querySelector(".plot");
       const view = drawn.get(panel);
-      if (!data.points.some((point) => isShown(point, name, params))) {
+      if (!isDrawn(name, params)) {
         view?.finalize();
         drawn.delete(panel);
         plot.textContent = "Nothing was measured for this choice.";
@@ -59,6 +64,10 @@ for (const run of document.querySelectorAll("article.run")) {
     }
     scale = axes;
     section.dataset.drawn = String(Number(section.dataset.drawn ?? 0) + 1);
+  }
+
+  function isDrawn(name, params) {
+    return data.points.some((point) => isShown(point, name, params));
   }
 
   function isShown(point, name, params) {
