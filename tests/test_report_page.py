@@ -7,11 +7,12 @@ import gzip
 import hashlib
 import json
 import re
+from dataclasses import dataclass
 from functools import cache
 from html.parser import HTMLParser
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import unquote
 
 import pandas as pd
@@ -19,6 +20,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 
 from synthbench.cli.app import main
+from synthbench.metrics import Metric
 from synthbench.printable import one_line
 from synthbench.record import Record
 from synthbench.report.data.grid import TWIN
@@ -29,6 +31,8 @@ from synthbench.report.page.page import report_page
 from synthbench.report.page.run_data import RunData
 from synthbench.report.tables.catalog import make_tables
 from synthbench.store import Run, append_record, create_run, read_run
+from synthbench.tasks.base import Task
+from synthbench.tasks.catalog import TASKS
 from tests.test_escaping import NASTY, TEXTS, forged
 from tests.test_tables import all_records, cell, info, record, run_of
 
@@ -207,6 +211,18 @@ def test_behind_a_number_are_interval_rounds_samples_and_record() -> None:
     assert [row[:3] for row in rounds] == [["0", "ok", "10.0"], ["1", "ok", "30.0"]]
     stored = [Record.model_validate(one) for one in content["records"]]
     assert stored == run.records
+
+
+def test_a_metric_may_have_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclass(frozen=True)
+    class Mine(Task):
+        name: ClassVar[str] = "mine"
+        metrics: ClassVar[dict[str, Metric]] = {"points": Metric("points", "")}
+
+    monkeypatch.setitem(TASKS, "mine", Mine)
+    one = cell("V", "torch", "forward", 64, task="mine")
+    run = run_of([record(one, values={"points": 2.0})])
+    assert ["points", "2.00"] in details(Audit(report_page([run])))[one.id]["facts"]
 
 
 def test_times_of_what_ran_between_the_samples_are_not_on_the_page(reference: Run) -> None:

@@ -107,7 +107,7 @@ def _shown(name: str, value: Any, *, with_unit: bool = True) -> str:
     if metric.type in WORDS:
         return str(value)
     text = for_reading(Column("", name), value)
-    if not with_unit or metric.unit == "1":
+    if not with_unit or metric.unit in ("", "1"):
         return text
     return f"{text} x {metric.unit}" if metric.unit[0].isdigit() else f"{text} {metric.unit}"
 
