@@ -258,6 +258,20 @@ def test_points_of_charts_have_the_units_of_the_tables(reference: Run) -> None:
     assert one["time_low"] <= one["time"] <= one["time_high"]
 
 
+def test_a_setting_is_chosen_by_its_name_as_it_is() -> None:
+    """Without a value, a browser takes the text of an option with its spaces collapsed."""
+    models = (("a  b", 8), ("c", 16))
+    cells = [
+        cell("V", "torch", "train", 64, label=label, d_model=d_model) for label, d_model in models
+    ]
+    audit = Audit(report_page([run_of([record(one) for one in cells])]))
+    offered = {value for tag, name, value in audit.attributes if (tag, name) == ("option", "value")}
+    charts, _ = unpacked(audit)
+    settings = {point["setting"] for point in charts["points"]}
+    assert len(settings) == 2
+    assert settings <= offered
+
+
 def test_the_front_has_the_variants_that_no_other_beats_in_time_and_memory(reference: Run) -> None:
     longest = [
         p for p in chart_points(RunData(reference))
