@@ -33,6 +33,7 @@ from synthbench.report.tables.catalog import make_tables
 from synthbench.store import Run, append_record, create_run, read_run
 from synthbench.tasks.base import Task
 from synthbench.tasks.catalog import TASKS
+from tests.learning_records import declare, learning_records, with_failures
 from tests.test_escaping import NASTY, TEXTS, forged
 from tests.test_tables import all_records, cell, info, record, run_of
 
@@ -258,6 +259,15 @@ def test_points_of_charts_have_the_units_of_the_tables(reference: Run) -> None:
     assert one["time_low"] <= one["time"] <= one["time_high"]
 
 
+def test_the_page_says_where_curves_and_their_table_differ(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    declare(monkeypatch)
+    text = "".join(Audit(report_page([run_of(with_failures(learning_records()))])).texts)
+    assert "Every point of the curves is a row" not in text
+    assert "also over seeds that diverged later" in text
+
+
 def test_a_setting_is_chosen_by_its_name_as_it_is() -> None:
     """Without a value, a browser takes the text of an option with its spaces collapsed."""
     models = (("a  b", 8), ("c", 16))
@@ -267,9 +277,9 @@ def test_a_setting_is_chosen_by_its_name_as_it_is() -> None:
     audit = Audit(report_page([run_of([record(one) for one in cells])]))
     offered = {value for tag, name, value in audit.attributes if (tag, name) == ("option", "value")}
     charts, _ = unpacked(audit)
-    settings = {point["setting"] for point in charts["points"]}
-    assert len(settings) == 2
-    assert settings <= offered
+    drawn = {point["setting"] for point in charts["points"]}
+    assert len(drawn) == 2
+    assert drawn <= offered
 
 
 def test_the_front_has_the_variants_that_no_other_beats_in_time_and_memory(reference: Run) -> None:
