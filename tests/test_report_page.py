@@ -370,6 +370,12 @@ def test_commands_quote_what_a_shell_would_run() -> None:
     assert "synthbench report made_up/one --out report.html" in text
 
 
+def test_the_page_of_a_run_with_plugins_is_made_with_them() -> None:
+    """They declare the metrics of their tasks: unit, label, and what is better."""
+    text = "".join(Audit(report_page([run_of(list(forged("x")), plugins=["mine"])])).texts)
+    assert "synthbench report made_up/one --out report.html --plugin mine" in text
+
+
 # --- the command ---------------------------------------------------------------------------------
 
 

@@ -42,7 +42,7 @@ def commands(run: Run) -> list[str]:
         _command("synthbench", "run", "--suite", info.suite, "--device", info.device, *plugins),
         _comment("from the records, on any machine:"),
         _command("synthbench", "tables", name),
-        _command("synthbench", "report", name, "--out", "report.html"),
+        _command("synthbench", "report", name, "--out", "report.html", *plugins),
     ]
     return lines
 
