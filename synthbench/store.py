@@ -65,6 +65,11 @@ class Run:
     records: Sequence[Record]
     damaged: list[Damage]
 
+    @property
+    def full_path(self) -> Path:
+        """`path` from the root on: a relative one, as `.`, may lack the name of the run."""
+        return Path(os.path.abspath(self.path))
+
 
 def create_run(run_dir: Path, info: RunInfo) -> None:
     """Make a run's folder with its run.json and no records; raises ResultsError if that fails."""

@@ -410,6 +410,24 @@ def test_report_writes_one_file_for_several_runs(tmp_path: Path, capsys: Capture
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.parametrize(("place", "given"), [("made_up", "one"), ("made_up/one", ".")])
+def test_a_run_has_its_name_wherever_its_page_is_made(
+    tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, place: str, given: str
+) -> None:
+    stored(tmp_path / "made_up" / "one")
+    monkeypatch.chdir(tmp_path / place)
+    code, _, err = command(capsys, given, "--out", str(tmp_path / "r.html"))
+    assert code == 0, err
+    texts = Audit((tmp_path / "r.html").read_text(encoding="utf-8")).texts
+    assert "synthbench tables made_up/one\n" in "".join(texts)
+    assert "made_up on cpu, one" in texts
+    with pytest.raises(SystemExit) as exit:
+        main(["site", given, "--out", str(tmp_path / "site")])
+    assert exit.value.code == 0
+    index = Audit((tmp_path / "site" / "index.html").read_text(encoding="utf-8"))
+    assert "made_up, one" in index.texts
+
+
 def test_report_explains_what_it_cannot_do(tmp_path: Path, capsys: Captured) -> None:
     run = stored(tmp_path / "made_up" / "one")
     results = ["--results", str(tmp_path)]

@@ -53,7 +53,7 @@ def pytest_benchmark_text(run: Run) -> str:
         "version": FORMAT_VERSION,
         "synthbench": {
             "suite": run.info.suite,
-            "run": run.path.name,
+            "run": run.full_path.name,
             "device": run.info.device,
             "left_out": left_out,
         },

@@ -37,7 +37,8 @@ def commands(run: Run) -> list[str]:
         changed = ", with changes that were not committed" if git.get("dirty") else ""
         lines += [_comment(f"synthbench at commit {git['commit']}{changed}")]
     plugins = [part for plugin in info.plugins for part in ("--plugin", plugin)]
-    name = f"{run.path.parent.name}/{run.path.name}"  # the rest of the path is about this machine
+    path = run.full_path
+    name = f"{path.parent.name}/{path.name}"  # the rest of the path is about this machine
     lines += [
         _command("synthbench", "run", "--suite", info.suite, "--device", info.device, *plugins),
         _comment("from the records, on any machine:"),

@@ -106,7 +106,7 @@ def run_view(run: Run, number: int) -> RunView:
 
 def run_name(run: Run) -> str:
     """What the run is called on the page."""
-    return f"{run.info.suite} on {run.info.device}, {run.path.name}"
+    return f"{run.info.suite} on {run.info.device}, {run.full_path.name}"
 
 
 def _view(data: RunData, table: Table) -> TableView:

@@ -48,7 +48,7 @@ def line_of(run: Run, place: Path) -> Line:
     return Line(
         link=quote(os.fsencode((place / INDEX).as_posix())),
         suite=run.info.suite,
-        run=run.path.name,
+        run=run.full_path.name,
         device=run.info.device,
         cpu=str(run.info.environment.get("cpu") or "unknown"),
         started=run.info.started,

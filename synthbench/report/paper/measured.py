@@ -122,7 +122,7 @@ class Measured:
         has_target = all(cell.model.target_len for cell in cells)
         target = f", target length {sizes('target_len')}" if has_target else ""
         return (
-            f"Our numbers: run `{self.run.path.name}` of suite {self.suite} on "
+            f"Our numbers: run `{self.run.full_path.name}` of suite {self.suite} on "
             f"{self.run.info.device}, batch {sizes('batch')}, length {sizes('seq_len')}{target}, "
             f"{sizes('dtype')}."
         )

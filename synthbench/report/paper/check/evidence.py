@@ -37,7 +37,7 @@ class Evidence:
     @property
     def name(self) -> str:
         """The run, as suite/run."""
-        return f"{self.run.info.suite}/{self.run.path.name}"
+        return f"{self.run.info.suite}/{self.run.full_path.name}"
 
     @property
     def rank(self) -> tuple[bool, int, int, int, bool, bool]:
