@@ -370,6 +370,14 @@ def test_commands_quote_what_a_shell_would_run() -> None:
     assert "synthbench report made_up/one --out report.html" in text
 
 
+def test_the_page_says_that_a_selection_is_no_part_of_the_command() -> None:
+    axes = {"variant": ["V"], "framework": ["torch"], "seq_len": [64]}
+    one = record(cell("V", "torch", "forward", 64))
+    run = run_of([one], suite="seq_scaling", settings={"axes": axes})
+    text = "".join(Audit(report_page([run])).texts)
+    assert "variants, frameworks and lengths of the suite. This run may have others" in text
+
+
 def test_the_page_of_a_run_with_plugins_is_made_with_them() -> None:
     """They declare the metrics of their tasks: unit, label, and what is better."""
     text = "".join(Audit(report_page([run_of(list(forged("x")), plugins=["mine"])])).texts)
