@@ -77,7 +77,8 @@ def test_bands_span_the_rounds_and_one_round_has_none() -> None:
     one = drawn(run_of(list(records(1))))
     assert all(panel["area low"] == [] for panel in one)
     assert "Bands" not in str(spec(run_of(list(records(1))))["title"])
-    assert "Bands: the range over 2 rounds" in str(spec(run_of(list(records(2))))["title"])
+    title = str(spec(run_of(list(records(2))))["title"])
+    assert "Bands: what the 95% intervals of 2 rounds span" in title
 
 
 def test_what_did_not_fit_is_marked_where_that_happened() -> None:

@@ -205,13 +205,23 @@ def test_behind_a_number_are_interval_rounds_samples_and_record() -> None:
     assert content["title"] == "V, torch, forward, length 64"
     facts = dict(content["facts"])
     assert facts["outcome"] == "ok"
-    assert facts["time of a step"].startswith("20.0 ms, 95% interval ")
+    assert facts["time of a step"] == (
+        "20.0 ms; the 95% intervals of its rounds span 9.00 ms to 33.0 ms"
+    )
     assert facts["peak_bytes"] == "2.50 x 10^6 bytes"
     headings, *rounds = content["rounds"]
     assert headings[:3] == ["round", "outcome", "steady (ms)"]
     assert [row[:3] for row in rounds] == [["0", "ok", "10.0"], ["1", "ok", "30.0"]]
     stored = [Record.model_validate(one) for one in content["records"]]
     assert stored == run.records
+
+
+def test_a_single_round_has_an_interval_of_its_own() -> None:
+    one = cell("V", "torch", "forward", 64)
+    failed = record(one, outcome="crashed", round=1)
+    for records in ([record(one, 0.01)], [record(one, 0.01), failed]):
+        facts = dict(details(Audit(report_page([run_of(records)])))[one.id]["facts"])
+        assert facts["time of a step"] == "10.0 ms, 95% interval 9.00 ms to 11.0 ms"
 
 
 def test_a_metric_may_have_no_unit(monkeypatch: pytest.MonkeyPatch) -> None:

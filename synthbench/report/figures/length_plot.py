@@ -87,7 +87,10 @@ def _title(run: Run, grid: Grid, mode: str, setting: str, failed: bool) -> alt.T
     lines += [model_line(run), device_line(run.info, grid)]
     rounds = max(r.round for r in run.records) + 1
     if rounds > 1:
-        lines.append(f"Bands: the range over {rounds} rounds, each in new processes.")
+        lines.append(
+            f"Bands: what the 95% intervals of {rounds} rounds span, each in new processes; of "
+            "memory, the range of their peaks."
+        )
     if failed:
         lines.append(
             f"{label_placement.CROSS} marks the first length that did not fit into memory."

@@ -16,7 +16,10 @@ PREFERRED = "form=fused"
 
 
 class Point(NamedTuple):
-    """The cost of a cell in seconds or bytes; `low` and `high`: its range over several rounds."""
+    """The cost of a cell in seconds or bytes; `low` and `high`: the ends of its band.
+
+    A band spans the intervals of several rounds, of memory their peaks.
+    """
 
     length: int
     cost: float

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pandas as pd
@@ -75,15 +76,23 @@ def _facts(data: RunData, cell_id: str, key: Key) -> list[list[str]]:
             text += f", 95% interval {low} to {high}, {one.verdict}"
         found.append([f"speed vs {data.context.baseline}", text])
     if not _is_missing(row.get("median_seconds")):
-        ends = [_shown(name, row[name]) for name in ("low_seconds", "high_seconds")]
-        median = _shown("median_seconds", row["median_seconds"])
-        found.append(["time of a step", f"{median}, 95% interval {' to '.join(ends)}"])
+        found.append(["time of a step", _time(row, data.grid.rounds_of(cell_id))])
     found += [
         [str(name), _shown(str(name), value)]
         for name, value in row.items()
         if name not in NOT_METRICS and not _is_missing(value)
     ]
     return [[one_line(name), one_line(str(value))] for name, value in found]
+
+
+def _time(row: Mapping[str, Any], rounds: Sequence[Mapping[str, Any]]) -> str:
+    """The median time of a step, with its interval; several rounds have one each."""
+    names = ("median_seconds", "low_seconds", "high_seconds")
+    median, low, high = (_shown(name, row[name]) for name in names)
+    timed = sum(not _is_missing(one["median_seconds"]) for one in rounds)
+    if timed > 1:
+        return f"{median}; the 95% intervals of its rounds span {low} to {high}"
+    return f"{median}, 95% interval {low} to {high}"
 
 
 def _rounds(data: RunData, cell_id: str) -> list[list[str]]:

@@ -28,8 +28,8 @@ METHOD = (
     "reference; a cell that fails is quarantined and not timed. Each cell runs in its own process. "
     "The plan is measured in rounds, in a new order each time; ratios to the baseline are taken "
     "within a round, on a CPU within a process, in which both take turns. Time: the median of the "
-    "steps after warm-up, with its 95% interval. Memory: the peak of a step. FLOPs: 2 per "
-    "multiply-accumulate.",
+    "steps after warm-up, in each round with its 95% interval. Memory: the peak of a step. FLOPs: "
+    "2 per multiply-accumulate.",
     "The baseline measured against itself (the A/A twin) gives the noise floor; a verdict needs a "
     "difference beyond it and beyond the margin of the suite, at 95% confidence after correction "
     "for the variants of its framework, mode and length. Speed describes these implementations on "

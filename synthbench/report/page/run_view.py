@@ -174,7 +174,8 @@ def _charts(data: RunData) -> ChartsView | None:
 
 
 BANDS = (
-    "Bands: of time and memory the range over the rounds, of ratios the 95% confidence interval."
+    "Bands: of time, what the 95% intervals of the rounds span; of memory, the range of their "
+    "peaks; of ratios, the 95% confidence interval."
 )
 
 
