@@ -164,13 +164,14 @@ def test_medians_and_ratios_are_the_known_ones(tables: dict[str, Table]) -> None
     assert steady == pytest.approx(15)  # milliseconds
 
 
-def test_the_interval_spans_those_of_the_rounds() -> None:
+def test_the_interval_spans_those_of_the_rounds(tables: dict[str, Table]) -> None:
     v = cell("V", "torch", "forward", 64)
     pooled = pool_rounds(record_frame([record(v, 0.010), record(v, 0.020, round=1)])).iloc[0]
     assert pooled["low_seconds"] == pytest.approx(0.009)
     assert pooled["high_seconds"] == pytest.approx(0.022)
     assert pooled["half_width_percent"] == pytest.approx(50 * (0.022 - 0.009) / 0.015)
     assert (pooled["rounds"], pooled["samples"]) == (2, 6)
+    assert "of several rounds, half of what their intervals span" in tables["speed"].note
 
 
 def test_an_outcome_stands_in_place_of_a_number(tables: dict[str, Table]) -> None:

@@ -23,8 +23,9 @@ def measurements(data: RunData) -> Table:
     rows = [_row(data, grid, key) for key in grid.keys if not key.replica]
     note = (
         "One row per cell. steady: the median time of a step after warm-up, in ms; ±%: half the "
-        "width of its 95% interval, in percent. MB: peak memory. FLOPs: one forward pass, in "
-        "mode decode one token, by formula. Ratio, low, high and verdict as in the table `ratios`."
+        "width of its 95% interval, in percent; of several rounds, half of what their intervals "
+        "span. MB: peak memory. FLOPs: one forward pass, in mode decode one token, by formula. "
+        "Ratio, low, high and verdict as in the table `ratios`."
     )
     title = "All measurements"
     return Table(NAME, title, note, data.context.shared, tuple(columns), rows)
