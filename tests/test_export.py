@@ -210,9 +210,7 @@ def test_pytest_benchmark_compares_the_files(tmp_path: Path, capsys: Captured) -
         call = [f"tiny/{name}", "--results", str(tmp_path), "--out", out]
         code, printed, err = export(capsys, *call, "--format", "pytest-benchmark")
         assert (code, printed) == (0, ""), err
-        assert ("2 of 4 cells have no samples and are left out: 1 crashed, 1 oom" in err) == (
-            name == "one"
-        )
+        assert ("2 of 4 cells are left out: 1 crashed, 1 oom" in err) == (name == "one")
     done = compare(tmp_path, "one.json", "--columns=median", "--csv=one")
     assert "benchmark 'torch-forward-128': 2 tests" in done
     rows = list(csv.DictReader(io.StringIO((tmp_path / "one.csv").read_text())))
@@ -315,6 +313,22 @@ def test_parquet_has_text_that_is_no_utf8_escaped(tmp_path: Path) -> None:
 
 
 # --- the command ---------------------------------------------------------------------------------
+
+
+def test_what_is_left_out_and_written_is_counted(tmp_path: Path, capsys: Captured) -> None:
+    """Of a training, say, there are no samples; of a cell measured again, one record counts."""
+    untimed = record(cell("R", task="other"))
+    run = made_run(tmp_path / "tiny" / "one", [*some_records(), untimed])
+    code, printed, err = export(capsys, str(run), "--format", "pytest-benchmark")
+    assert code == 0
+    content = json.loads(printed)
+    assert (len(content["benchmarks"]), len(content["synthbench"]["left_out"])) == (2, 3)
+    assert "3 of 5 cells are left out: 1 crashed, 1 ok without samples, 1 oom\n" in err
+    assert f"{run}: 2 cells exported\n" in err
+    code, printed, err = export(capsys, str(run), "--format", "csv")
+    assert code == 0
+    assert len(printed.splitlines()) - 1 == 7
+    assert f"{run}: 7 records exported\n" in err
 
 
 def test_without_a_run_the_newest_is_exported(

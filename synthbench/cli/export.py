@@ -74,7 +74,25 @@ def export(
         write(_text(measured, format))
     else:
         _write(measured, format, out)
-    complain(f"{folder}: {len(measured.records)} records exported" + (f" to {out}" if out else ""))
+    exported = _exported(measured, format)
+    complain(f"{folder}: {exported} exported" + (f" to {out}" if out else ""))
+
+
+def _exported(run: Run, format: Format) -> str:
+    """How much of a run was exported; tells what a file of pytest-benchmark leaves out."""
+    from synthbench.record import latest
+    from synthbench.report.export.benchmark import cell_rounds, has_benchmark, worst
+
+    if format is not Format.PYTEST_BENCHMARK:
+        return f"{len(latest(run.records))} records"
+    cells = cell_rounds(run.records).values()
+    outcomes = [worst(rounds).outcome for rounds in cells if not has_benchmark(rounds)]
+    if outcomes:
+        counted = Counter("ok without samples" if one == "ok" else one for one in outcomes)
+        ordered = sorted(counted.items(), key=lambda entry: (-entry[1], entry[0]))
+        found = ", ".join(f"{count} {outcome}" for outcome, count in ordered)
+        complain(f"{len(outcomes)} of {len(cells)} cells are left out: {found}")
+    return f"{len(cells) - len(outcomes)} cells"
 
 
 def _write(run: Run, format: Format, out: Path) -> None:
@@ -97,20 +115,4 @@ def _text(run: Run, format: Format) -> str:
 
     if format is Format.CSV:
         return csv_text(run.records)
-    text = pytest_benchmark_text(run)
-    _report_left_out(run)
-    return text
-
-
-def _report_left_out(run: Run) -> None:
-    from synthbench.report.export.benchmark import cell_rounds, worst
-
-    cells = cell_rounds(run.records).values()
-    outcomes = Counter(worst(rounds).outcome for rounds in cells)
-    ok = outcomes.pop("ok", 0)
-    if outcomes:
-        counted = sorted(outcomes.items(), key=lambda entry: (-entry[1], entry[0]))
-        found = ", ".join(f"{count} {outcome}" for outcome, count in counted)
-        complain(
-            f"{len(cells) - ok} of {len(cells)} cells have no samples and are left out: {found}"
-        )
+    return pytest_benchmark_text(run)

@@ -87,6 +87,11 @@ def samples_of(rounds: Iterable[Record]) -> list[float]:
     return [sample for timing in timings if timing is not None for sample in timing.samples]
 
 
+def has_benchmark(rounds: Sequence[Record]) -> bool:
+    """Whether a cell is a benchmark: it is ok in all its rounds, and has samples."""
+    return worst(rounds).outcome == "ok" and any(samples_of(rounds))
+
+
 def extra_info(rounds: Sequence[Record]) -> dict[str, Any]:
     """The parameters of a cell, and its metrics pooled over the rounds; None if not measured.
 

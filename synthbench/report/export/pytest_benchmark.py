@@ -12,6 +12,7 @@ from synthbench.report.export.benchmark import (
     cell_rounds,
     extra_info,
     group_names,
+    has_benchmark,
     parameters_of,
     samples_of,
     setting_name,
@@ -25,10 +26,10 @@ FORMAT_VERSION = "5.3.1"  # of pytest-benchmark
 
 
 def pytest_benchmark_text(run: Run) -> str:
-    """The text of the file: one benchmark per cell that is ok in all rounds and has samples.
+    """The text of the file: one benchmark per cell that is ok in all its rounds and has samples.
 
     The other cells are listed in `synthbench.left_out`, which pytest-benchmark does not read.
-    Raises ResultsError if no cell is ok.
+    Raises ResultsError if no cell is such a one.
     """
     cells = cell_rounds(run.records)
     names = benchmark_names(rounds[0].cell for rounds in cells.values())
@@ -36,7 +37,7 @@ def pytest_benchmark_text(run: Run) -> str:
     benchmarks, left_out = [], []
     for rounds in sorted(cells.values(), key=_order):
         name, deciding = names[rounds[0].id], worst(rounds)
-        if deciding.outcome == "ok" and any(samples_of(rounds)):
+        if has_benchmark(rounds):
             benchmarks.append(_benchmark(run.info, name, groups[deciding.id], rounds))
         else:
             failure = {"outcome": deciding.outcome, "reason": deciding.reason}
