@@ -43,7 +43,7 @@ def plot(
         ),
     ] = None,
     mode: Annotated[
-        Mode, typer.Option("--mode", help="Train steps or forward passes.")
+        Mode, typer.Option("--mode", help="Train steps, forward passes, or decoded tokens.")
     ] = Mode.TRAIN,
     variants: Annotated[
         list[str],
