@@ -103,6 +103,9 @@ def test_memory_is_that_of_a_cost_record_of_the_same_model() -> None:
         return point["peak_bytes"]
 
     assert peak(alike) == 7_000_000
+    smaller = memory.model_copy(update={"peak": 5_000_000})
+    again = record(alike.cell, memory=smaller).model_copy(update={"attempt": 1})
+    assert peak(alike, again) == 5_000_000  # the last attempt counts
     assert peak(other) is None
     assert peak() is None
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from synthbench.analysis.learning import AXES, NO_RESULT, Axis, Curve
-from synthbench.record import Record
+from synthbench.record import Record, latest
 from synthbench.report.data.trainings import LOSS, Group
 from synthbench.suites.cell import Cell
 from synthbench.tasks.cost import Cost
@@ -83,7 +83,7 @@ def pareto_points(group: Group, variants: Sequence[str], records: Iterable[Recor
     Memory is that of the training, else of a cost record of the same model; None where neither is
     known. A variant without a result is left out.
     """
-    counted = list(records)
+    counted = latest(records)
     points: list[Values] = []
     for variant in variants:
         finals = [value * group.declared.scale for value in group.final_values(variant).values()]
