@@ -320,13 +320,21 @@ def test_a_mistake_is_told_before_anything_is_trained(
     assert "loss" not in err
 
 
+@pytest.mark.parametrize(
+    ("has_reference", "lacks"), [(True, "no weights"), (False, "no weights and no reference")]
+)
 def test_a_mixer_without_weights_is_told_before_anything_is_trained(
-    run: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    run: Path,
+    has_reference: bool,
+    lacks: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Attention, "weights", Mixer.weights)
+    monkeypatch.setattr(Attention, "has_reference", has_reference)
     assert inspected(str(run), "--variant", "R", "--steps", "3") == 2
     err = capsys.readouterr().err
-    assert "has no weights" in err
+    assert f"R has no weights over positions in NumPy ({lacks}); choose other variants" in err
     assert "loss" not in err
 
 

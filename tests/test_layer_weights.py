@@ -239,8 +239,8 @@ def test_a_mixer_without_weights_cannot_be_asked_for_their_spread() -> None:
         name = "plain"
 
     with pytest.raises(UnsupportedError, match="plain has no weights"):
-        require_weights(Plain())
-    require_weights(model_of(cell("FR+V")).mixer)
+        require_weights(Plain(), "leave it out")
+    require_weights(model_of(cell("FR+V")).mixer, "")
 
 
 def test_examples_and_texts_are_what_the_model_reads() -> None:

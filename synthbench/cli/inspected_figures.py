@@ -7,6 +7,7 @@ from pathlib import Path
 
 from synthbench.backends.base import Batch
 from synthbench.cli.inspected import Inspected, labels_of, name_of_all
+from synthbench.models.layer_weights import require_weights
 from synthbench.report.figures.image_files import make_folder, write_figures
 from synthbench.report.figures.weight_spreads import write_spreads
 from synthbench.report.figures.weights import (
@@ -18,6 +19,7 @@ from synthbench.report.figures.weights import (
     require_head,
     weights_of,
 )
+from synthbench.suites.cell import model_of
 from synthbench.tasks.training import held_out_batch, held_out_example, text_example
 
 
@@ -33,6 +35,7 @@ def examples_of(
 def check(models: Sequence[Inspected], examples: Sequence[Batch], head: int, folder: Path) -> None:
     """Raise what cannot be drawn or written: a training of hours should not come before it."""
     for one, example in zip(models, examples, strict=True):
+        require_weights(model_of(one.cell).mixer, "choose other variants")
         state, parameters = next(iter(one.states.items()))
         require_head(maps_of(one.cell, {state: parameters}, example), head)
     make_folder(folder)

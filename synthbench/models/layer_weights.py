@@ -10,16 +10,22 @@ import numpy as np
 
 from synthbench.errors import UnsupportedError
 from synthbench.mixers.base import Array, Mixer, Tensors
+from synthbench.mixers.notation import format_mixer
 from synthbench.models.model import Model
 from synthbench.models.reference import weights
 
 
-def require_weights(mixer: Mixer) -> None:
-    """Raise UnsupportedError for a mixer whose weights cannot be computed."""
-    if type(mixer).weights is Mixer.weights or not mixer.has_reference:
+def require_weights(mixer: Mixer, instead: str) -> None:
+    """Raise UnsupportedError for a mixer whose weights cannot be computed.
+
+    Those of a later layer need what the mixer computes in the layers before it.
+    """
+    lacking = [] if type(mixer).weights is not Mixer.weights else ["weights"]
+    lacking += [] if mixer.has_reference else ["reference"]
+    if lacking:
         raise UnsupportedError(
-            f"{mixer.name} has no weights over positions in NumPy; leave out the option spread, or "
-            "the mixer"
+            f"{format_mixer(mixer)} has no weights over positions in NumPy "
+            f"(no {' and no '.join(lacking)}); {instead}"
         )
 
 

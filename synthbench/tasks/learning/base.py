@@ -94,7 +94,7 @@ class LearningTask(Task, Recipe):
         require_ranges(self)
         model = model_of(cell)
         if self.spread:
-            require_weights(model.mixer)
+            require_weights(model.mixer, "leave out the option spread, or the mixer")
         self.check_sizes(model, cell.seq_len)
 
     def check_sizes(self, model: Model, seq_len: int) -> None:
