@@ -231,6 +231,15 @@ def drawn_by() -> dict[str, bool]:
 
 
 @pytest.mark.skipif(not all(drawn_by().values()), reason="other versions draw in another way")
+def test_the_costs_beside_another_task_are_drawn_as_if_alone(tmp_path: Path) -> None:
+    """A task of a plug-in that trains nothing: its cells are no setting of the costs."""
+    beside = [record(cell("V", "torch", "train", length, task="others")) for length in LENGTHS]
+    (alone, _), (found, _) = (
+        write_plots(run_of([*records(), *more]), tmp_path / str(len(more))) for more in ([], beside)
+    )
+    assert rounded(found) == rounded(alone)
+
+
 def test_committed_pictures_are_what_the_records_give(tmp_path: Path) -> None:
     committed = {
         folder: pictures
