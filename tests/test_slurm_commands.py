@@ -134,8 +134,11 @@ def test_a_job_has_as_many_devices_as_its_cells_share() -> None:
     assert of_sbatch({"signal_delay_s": "9", "exclusive": ""}, "cpu", 1) == node
     for given in ({"gres": "gpu:a100:4"}, {"gpus": "4"}, {"gpus-per-node": "a100:4"},
                   {"tres-per-node": "gres:gpu:4"}, {"gres": "gpu:8"},
-                  {"gres": "gpu:4,nvme:1"}, {"gpus": "a100:2,h100:2"}):  # fmt: skip
+                  {"gres": "gpu:4,nvme:1"}, {"gpus": "a100:2,h100:2"},
+                  {"partition": "gpu", "gres": "gpu:4"}):  # fmt: skip
         assert of_sbatch(given, "cuda", 4) == {"requeue": True, **given}
+    for given in ({"gres": "nvme:1"}, {"partition": "gpu"}, {"constraint": "gpu"}):
+        assert of_sbatch(given, "cuda", 4) == {"requeue": True, "gpus-per-node": 4, **given}
     for name, text, count in (("gres", "gpu:1", "1 device"), ("gres", "gpu", "1 device"),
                               ("gres", "nvme:4,gpu:2", "2 devices"),
                               ("gpus-per-node", "a100:2", "2 devices")):  # fmt: skip

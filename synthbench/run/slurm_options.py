@@ -73,7 +73,7 @@ def of_sbatch(given: Mapping[str, str], device: str, devices: int) -> dict[str, 
             whole["mem"] = 0  # all that the node has
         if devices > 1 and not own.keys() & set(OF_CORES):
             whole["mincpus"] = devices
-    elif not any(name.startswith(("gres", "gpus", "tres")) for name in own):
+    elif not any(_of_gpus(name, text) for name, text in given.items()):
         whole["gpus-per-node"] = devices
     else:
         _require_gpus(given, devices)
@@ -83,14 +83,22 @@ def of_sbatch(given: Mapping[str, str], device: str, devices: int) -> dict[str, 
 def _require_gpus(given: Mapping[str, str], devices: int) -> None:
     """Raise NotationError where options ask for fewer GPUs than the cells of a shard share."""
     for name, text in given.items():
-        entries = text.split(",")
-        counts = [_count(e) for e in entries if name.startswith("gpus") or OF_GPUS.match(e)]
+        counts = [_count(entry) for entry in _of_gpus(name, text)]
         if counts and (number := sum(counts)) < devices:
             raise NotationError(
                 f"--slurm {name}={text} gives each job {number} device{'s' * (number != 1)}, but "
                 f"cells of this plan share {devices} (axis devices); give {devices}, or leave "
                 f"{name} out"
             )
+
+
+def _of_gpus(name: str, text: str) -> list[str]:
+    """The entries of an option that ask for GPUs: a node may have other resources, too."""
+    if name.startswith("gpus"):
+        return text.split(",")
+    if name.startswith(("gres", "tres")):
+        return [entry for entry in text.split(",") if OF_GPUS.match(entry)]
+    return []  # a partition may be called gpu
 
 
 def _count(entry: str) -> int:
