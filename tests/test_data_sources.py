@@ -225,6 +225,7 @@ def test_numbers_become_texts_and_a_byte_order_mark_is_left_out(write: Write) ->
         ("a.txt", b"fine\ncaf\xe9\n", ["text"], r"a.txt is not UTF-8 text \(.* at byte 8\)"),
         ("a.txt", "\n \n", ["text"], "data file a.txt has no rows"),
         ("a.csv", "", ["text"], "there is no column 'text'; it has 'none'"),
+        ("a.csv", "text,label,text\na,b,c\n", ["text"], "a.csv: 2 columns are called 'text'; give"),
         ("a.csv", "text\n", ["text"], "data file a.csv has no rows"),
         ("a.jsonl", "", ["text"], "data file a.jsonl has no rows"),
         ("a.txt", "one\n", ["text"], "data file a.txt has 1 row; at least 2 are needed"),

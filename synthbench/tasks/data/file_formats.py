@@ -81,6 +81,11 @@ def _table(path: Path, reader: Any, columns: Sequence[Column]) -> Texts:
     for name in columns:
         if name not in header:
             raise _no_column(path, name, header)
+        if header.count(name) > 1:
+            raise DataError(
+                f"data file {path}: {header.count(name)} columns are called {quote(name)}; give "
+                "each a name of its own"
+            )
     places = [(name, header.index(name)) for name in columns]
     found: Texts = {name: [] for name in columns}
     for number, fields in [first, *rows] if by_position else rows:
