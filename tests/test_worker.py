@@ -157,7 +157,8 @@ def test_everything_is_measured_once_and_in_order() -> None:
     assert measured.throughput is not None
     warm = measured.timing.warmup_steps
     queued = measured.throughput.steps
-    assert step.asked.count("step") == 1 + warm + len(measured.timing.samples) + queued
+    trial = step.asked.count("step") - (1 + warm + len(measured.timing.samples) + queued)
+    assert trial == pytest.approx(0.05 / np.median(measured.timing.samples), abs=1)
     assert (measured.form, measured.kernels) == ("fused", ["compiled kernel", "eager kernel"])
     assert (measured.parameters, measured.constants) == (256, 3)
     assert measured.declared_parameters == 4 * 8 * 8
