@@ -43,7 +43,7 @@ def test_a_cell_of_several_devices_locks_all_of_them(monkeypatch: pytest.MonkeyP
     runner.hosts["torch"] = None
     runner.lock = lock(1)
     runner.locks = {1: runner.lock, 2: lock(2)}
-    monkeypatch.setattr(runner, "reply_for", lambda cell: Reply("oom"))
+    monkeypatch.setattr(runner, "reply_for", lambda cell, number: Reply("oom"))
     bench = Bench(PLAN, [], [])
     bench.runner = runner
     for devices in (1, 2):
