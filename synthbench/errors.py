@@ -20,16 +20,16 @@ class SynthbenchError(Exception):
 
 
 class UnknownNameError(SynthbenchError):
-    """A name that is not known."""
+    """A name that is not known; `more` follows what is known."""
 
-    def __init__(self, kind: str, name: Any, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: Any, known: Iterable[str], more: str = "") -> None:
         known = sorted(known)
         compared = name.lower()[:LONGEST_COMPARED] if isinstance(name, str) else ""
         near = difflib.get_close_matches(compared, [k.lower() for k in known], n=3, cutoff=0.5)
         near = [k for k in known if k.lower() in near]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         all_known = f"Known: {', '.join(known)}" if known else "None is known"
-        super().__init__(f"{kind} {quote(name)} not known.{hint} {all_known}")
+        super().__init__(f"{kind} {quote(name)} not known.{hint} {all_known}{more}")
 
 
 class NotationError(SynthbenchError):

@@ -36,6 +36,10 @@ def accept(cls: type[Any]) -> None:
     """The check of a kind that asks for nothing beyond a name."""
 
 
+# Behind the names that are known: the mistake is most often that this was left out.
+OWN = ". One of your own needs --plugin MODULE, or in Python synthbench.register"
+
+
 class Registry(Generic[T]):
     """The classes of one kind of extension, by name.
 
@@ -195,7 +199,7 @@ def find(name: str, registries: Sequence[Registry[Any]], kind: str) -> type[Any]
         raise broken
     classes = [cls for registry in registries for cls in registry.known().values()]
     names = {name_of(cls) for cls in classes} | {label_of(cls) or "" for cls in classes}
-    raise UnknownNameError(kind, name, names - {""})
+    raise UnknownNameError(kind, name, names - {""}, OWN)
 
 
 def register(cls: type[Any], registries: Sequence[Registry[Any]]) -> type[Any]:

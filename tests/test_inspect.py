@@ -321,7 +321,7 @@ def test_a_mistake_is_told_before_anything_is_trained(
 
 
 @pytest.mark.parametrize(
-    ("has_reference", "lacks"), [(True, "no weights"), (False, "no weights and no reference")]
+    ("has_reference", "lacks"), [(True, "no weights()"), (False, "no weights() and no reference()")]
 )
 def test_a_mixer_without_weights_is_told_before_anything_is_trained(
     run: Path,
@@ -334,7 +334,10 @@ def test_a_mixer_without_weights_is_told_before_anything_is_trained(
     monkeypatch.setattr(Attention, "has_reference", has_reference)
     assert inspected(str(run), "--variant", "R", "--steps", "3") == 2
     err = capsys.readouterr().err
-    assert f"R has no weights over positions in NumPy ({lacks}); choose other variants" in err
+    assert (
+        f"R has no weights over positions in NumPy (its class has {lacks}); choose other variants"
+        in err
+    )
     assert "loss" not in err
 
 

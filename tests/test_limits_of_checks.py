@@ -186,11 +186,11 @@ def test_a_count_is_an_integer_or_not_known(returned: Any, counted: int | None) 
     assert flops_of(mixer, SIZES, batch=1, seq_len=1) == counted
 
 
-@pytest.mark.parametrize("returned", [7.5, "7", float("nan"), [7]])
+@pytest.mark.parametrize("returned", [7.5, "7", float("nan"), [7], -1, -2.0])
 def test_a_count_of_another_kind_is_refused(returned: Any) -> None:
     mixer = Declared()
     mixer.returned = returned
-    with pytest.raises(NotationError, match="return an integer, or None"):
+    with pytest.raises(NotationError, match="return an integer of at least 0"):
         flops_of(mixer, SIZES, batch=1, seq_len=1)
 
 

@@ -104,6 +104,8 @@ def test_trace_and_formula_may_differ_by_the_declared_share() -> None:
             require_formula("forward", flops(traced, 1000))
     with pytest.raises(ImplausibleError):
         require_formula("forward", flops(1, 0))
+    with pytest.raises(ImplausibleError, match=r"so flops\(\) of a mixer without any returns 0$"):
+        require_formula("forward", flops(0, 4096))
     require_formula("forward", flops(0, 0))
 
 

@@ -79,6 +79,27 @@ def test_what_was_known_of_a_machine_stays(tmp_path: Path) -> None:
     assert (known.environment, known.choices) == ({"memory": 1}, [one, other])
 
 
+def test_a_change_of_code_is_told_once_in_each_call(tmp_path: Path) -> None:
+    """A place stores its machine several times: with ceilings, choices, and for each round."""
+    run_dir, notes = begun(tmp_path), Notes()
+
+    def measured(code: str, cpu: str) -> None:
+        environment = {"plugin_code": {"mine": code}, "cpu": cpu}
+        add_machine(run_dir, Machine(id="a", environment=environment), notes)
+
+    measured("1", "old")
+    for code in ("1", "2"):
+        continue_run(plan("V", "R"), run_dir, Silent())
+        for _ in range(3):
+            measured(code, "new")
+    cpu = "cpu differs from when this run began: old -> new"
+    code = "the code of mine has changed since this run began, and its records are of the code"
+    assert notes.notes[:2] == [cpu, cpu]
+    (told,) = notes.notes[2:]
+    assert told.startswith(code)
+    assert read_info(run_dir).resumed[-1]["environment"]["plugin_code"] == {"mine": "2"}
+
+
 def test_another_device_is_a_change(tmp_path: Path) -> None:
     """Its cells are others: all of them would be measured again, beside the records there are."""
     run_dir, other = begun(tmp_path), plan("V", "R", device="cuda:1")

@@ -314,13 +314,19 @@ def test_the_first_difference_is_named() -> None:
     got = want.copy()
     assert first_difference(got, want, 0.0) == ""
     got[0, 2], got[1, 1] = 2.5, np.nan
+    # Whatever else differs: with it, what is allowed is not known.
+    for allowed in (0.4, np.nan):
+        assert first_difference(got, want, allowed) == "got nan at [1, 1] (1 of 6 values)"
+        assert first_difference(want, got, allowed) == "expected nan at [1, 1] (1 of 6 values)"
+    assert first_difference(got[0], want, 0.4) == "shape (3,), expected (2, 3)"
+    got[1, 1] = 5.0
     assert first_difference(got, want, 0.5) == (
-        "first at [1, 1] (1 of 6 values): got nan, expected 4"
+        "first at [1, 1] (1 of 6 values): got 5, expected 4"
     )
     assert first_difference(got, want, 0.4) == (
         "first at [0, 2] (2 of 6 values): got 2.5, expected 2"
     )
-    assert first_difference(got[0], want, 0.4) == "shape (3,), expected (2, 3)"
+    got[1, 1] = np.nan
     assert first_not_finite(want) == ""
     assert first_not_finite(got) == "nan at [1, 1] (1 of 6 values)"
 

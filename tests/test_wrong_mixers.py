@@ -165,7 +165,7 @@ class Uncallable(Whole):
         (Failing, r"Failing\.check\(\) of tests.* failed: TypeError: no such sizes \(test_wrong"),
         (Undeclared, r"Undeclared\.parameters\(\) of tests.* failed: KeyError: 'weight'"),
         (Uncallable, r"Uncallable\.flops\(\) of tests.* TypeError: .*'batch' \(test_wrong_mixers"),
-        (Countless, r"Countless\.flops\(\) returns 'many'; return an integer, or None"),
+        (Countless, r"Countless\.flops\(\) returns 'many'; return an integer of at least 0"),
     ],
 )
 def test_what_fails_in_a_plugin_is_named_as_the_plugins(cls: type[Mixer], message: str) -> None:

@@ -108,7 +108,7 @@ def inspect(
     """
     from synthbench.cli.inspected import from_checkpoint, from_run, trained, with_different_names
     from synthbench.cli.inspected import keep as keep_checkpoints
-    from synthbench.cli.inspected_cells import Wanted, variants_of
+    from synthbench.cli.inspected_cells import Wanted, every_variant, variants_of
     from synthbench.cli.inspected_figures import check, draw, examples_of
     from synthbench.run.extensions import load_plugin
 
@@ -127,6 +127,8 @@ def inspect(
         folder = out or run / "inspect"
         wanted = Wanted(framework, seed, task, steps, batch)
         names = variants_of(run, split_list(variants))
+        if not variants and (others := [n for n in every_variant(run) if n not in names]):
+            say(f"Only {names[0]} is drawn; with --variants also {', '.join(others)}")
         models = with_different_names([from_run(run, name, wanted) for name in names])
     else:
         raise NotationError(

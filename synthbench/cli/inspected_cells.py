@@ -28,6 +28,11 @@ class Wanted:
         return (self.steps, self.batch) == (None, None) and self.task in (None, cell.task)
 
 
+def every_variant(run: Path) -> list[str]:
+    """The variants of a run, in the order of its records."""
+    return list(dict.fromkeys(cell.variant for cell in _cells(run)))
+
+
 def variants_of(run: Path, asked: Sequence[str]) -> list[str]:
     """The variants that are asked for, in canonical notation; without any V, or the first.
 
@@ -35,7 +40,7 @@ def variants_of(run: Path, asked: Sequence[str]) -> list[str]:
     """
     from synthbench.mixers.notation import canonical
 
-    known = list(dict.fromkeys(cell.variant for cell in _cells(run)))
+    known = every_variant(run)
     names = [canonical(name) for name in asked] or ["V" if "V" in known else known[0]]
     for name in names:
         if name not in known:

@@ -8,14 +8,18 @@ from synthbench.mixers.base import Array
 
 
 def first_difference(got: Array, want: Array, allowed: float) -> str:
-    """The first value of `got` that is more than `allowed` off, or not finite; "" if none is.
+    """The first value of `got` that is more than `allowed` off; "" if none is.
 
-    First in the order of memory. Arrays of different shapes are described by their shapes.
+    First in the order of memory. Arrays of different shapes are described by their shapes, those
+    with values that are not finite by the first of these.
     """
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    with np.errstate(invalid="ignore"):
-        wrong = ~(np.abs(got.astype(np.float64) - want) <= allowed)  # also where it is NaN
+    for name, values in (("got", got), ("expected", want)):
+        if found := first_not_finite(values):
+            return f"{name} {found}"
+    with np.errstate(invalid="ignore"):  # `allowed` may be NaN
+        wrong = ~(np.abs(got.astype(np.float64) - want) <= allowed)
     if not wrong.any():
         return ""
     index, count = first_index(wrong), int(wrong.sum())

@@ -35,6 +35,11 @@ def step_flops(mode: str, formula: int | None, traced: int | None) -> int | None
     return None if mode == "train" else formula
 
 
+NOTHING_COUNTED = (
+    "; only matrix products and convolutions count, so flops() of a mixer without any returns 0"
+)
+
+
 def require_formula(mode: str, flops: Flops) -> None:
     """Raise ImplausibleError if the traced count and the formula differ by over FORMULA_SHARE.
 
@@ -53,7 +58,7 @@ def require_formula(mode: str, flops: Flops) -> None:
     raise ImplausibleError(
         f"{of} has {traced} FLOPs as traced ({flops.traced_tool}) and {expected} by the mixer's "
         f"formula; they may differ by {FORMULA_SHARE:.0%}: correct flops() of the mixer, or its "
-        "program"
+        f"program{'' if traced else NOTHING_COUNTED}"
     )
 
 

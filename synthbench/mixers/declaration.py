@@ -82,20 +82,23 @@ def declared_parameters_of(owner: Declares, sizes: Sizes) -> dict[str, Parameter
 
 
 def flops_of(owner: Declares, sizes: Sizes, *, batch: int, seq_len: int) -> int | None:
-    """The result of `owner.flops`; raises NotationError if it is neither an integer nor None."""
+    """The result of `owner.flops`; raises NotationError if it is neither None nor 0 or more."""
     with attribute_plugin_errors(type(owner), "flops"):
         flops: Any = owner.flops(sizes, batch=batch, seq_len=seq_len)
     if flops is None:
         return None
     if isinstance(flops, float) and flops.is_integer():  # such as the result of a division
-        return int(flops)
+        flops = int(flops)
     try:
-        return operator.index(flops)
+        number = operator.index(flops)
     except TypeError:
+        number = -1
+    if number < 0:
         raise NotationError(
-            f"{type(owner).__name__}.flops() returns {quote(flops)}; return an integer, or "
-            "None where there is no formula"
-        ) from None
+            f"{type(owner).__name__}.flops() returns {quote(flops)}; return an integer of at least "
+            "0, or None where there is no formula"
+        )
+    return number
 
 
 def cost(mixer: Mixer, sizes: Sizes, *, batch: int, seq_len: int) -> Cost:

@@ -20,12 +20,12 @@ def require_weights(mixer: Mixer, instead: str) -> None:
 
     Those of a later layer need what the mixer computes in the layers before it.
     """
-    lacking = [] if type(mixer).weights is not Mixer.weights else ["weights"]
-    lacking += [] if mixer.has_reference else ["reference"]
+    lacking = [] if type(mixer).weights is not Mixer.weights else ["weights()"]
+    lacking += [] if mixer.has_reference else ["reference()"]
     if lacking:
         raise UnsupportedError(
             f"{format_mixer(mixer)} has no weights over positions in NumPy "
-            f"(no {' and no '.join(lacking)}); {instead}"
+            f"(its class has no {' and no '.join(lacking)}); {instead}"
         )
 
 

@@ -22,6 +22,7 @@ from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_fol
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
+from synthbench.run.plugin_code import KEY
 from synthbench.run.progress import Observer
 from synthbench.run_info import Ceiling, KernelChoice, Machine
 from synthbench.suites.cell import Cell
@@ -29,6 +30,7 @@ from synthbench.suites.measure import Measure
 from synthbench.tasks.progress import read_progress
 
 NUMERICS = "synthbench.measure.environment:framework_numerics"
+PLUGIN_CODE = "synthbench.run.plugin_code:plugin_code"
 
 # Outcomes that another round would only repeat, at the same cost.
 SETTLED: tuple[Outcome, ...] = ("unsupported", "oom", "oom_predicted", "timeout")
@@ -54,6 +56,7 @@ class CellRunner:
         self.plugins, self.observer = list(plugins), observer
         self.hosts: dict[str, Host] = {}
         self.missing: dict[str, str] = {}
+        self.plugin_code: dict[str, str] = {}  # module -> digest
         self.devices: dict[str, Any] = {}
         self.numerics: dict[str, Any] = {}  # framework -> how it computes
         self.ceilings: list[Ceiling] = []
@@ -96,6 +99,8 @@ class CellRunner:
                 seen = host.devices(require=self.device)
                 self.devices[name] = {device.name: device.description for device in seen}
                 self.numerics[name] = host.call(NUMERICS, {"framework": name})
+                if self.plugins and not self.plugin_code:
+                    self.plugin_code = host.call(PLUGIN_CODE, {"modules": self.plugins})
             except SynthbenchError as error:
                 self.drop(name, str(error))
 
@@ -122,7 +127,8 @@ class CellRunner:
     def environment(self) -> dict[str, Any]:
         """What this machine is, with what its frameworks see."""
         found = read_environment(self.measure.threads)
-        return found | {"frameworks": self.devices, "numerics": self.numerics}
+        found |= {"frameworks": self.devices, "numerics": self.numerics}
+        return found | ({KEY: self.plugin_code} if self.plugin_code else {})
 
     def machine(self, own: str, environment: dict[str, Any]) -> Machine:
         """This machine with what has been measured of it."""

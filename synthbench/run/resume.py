@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from synthbench.errors import ResultsError, quote
 from synthbench.packed import PACKED
 from synthbench.record import Record, flattened
+from synthbench.run.plugin_code import changed_plugins
 from synthbench.run.progress import Observer
 from synthbench.run_files import locked
 from synthbench.run_info import Machine, merged_machines
@@ -136,9 +137,11 @@ def add_machine(run_dir: Path, machine: Machine, observer: Observer) -> None:
     machines = {known.id: known for known in info.machines}
     resumed = list(info.resumed)
     if known := machines.get(machine.id):
-        changed = differences(known.environment, machine.environment)
-        for name, (before, after) in changed.items():
-            observer.note(f"{name} differs from when this run began: {before} -> {after}")
+        changed = what_changed(known.environment, machine.environment)
+        told = resumed[-1].get("environment") if resumed else None
+        if changed and (told is None or what_changed(told, machine.environment)):
+            for text in changed:
+                observer.note(text)
         if changed and resumed:
             resumed[-1] = resumed[-1] | {"environment": machine.environment}
         (machine,) = merged_machines([known, machine])
@@ -149,6 +152,20 @@ def add_machine(run_dir: Path, machine: Machine, observer: Observer) -> None:
     machines[machine.id] = machine
     changes = {"machines": list(machines.values()), "resumed": resumed}
     write_info(run_dir, info.model_copy(update=changes))
+
+
+def what_changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """A sentence for each change of an environment that numbers depend on."""
+    found = [
+        f"{name} differs from when this run began: {was} -> {now}"
+        for name, (was, now) in differences(before, after).items()
+    ]
+    if plugins := changed_plugins(before, after):
+        found.append(
+            f"the code of {', '.join(plugins)} has changed since this run began, and its records "
+            "are of the code before: start a new run to measure all with one code"
+        )
+    return found
 
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from synthbench.errors import UnsupportedError
 from synthbench.run.orders import Order, node_of, this_node
+from synthbench.run.plugin_code import changed_plugins
 from synthbench.store import read_jobs
 
 
@@ -48,6 +49,7 @@ def code_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     }
     pairs["python"] = (before.get("python"), after.get("python"))
     found = [f"{name} {old} and {new}" for name, (old, new) in pairs.items() if old != new]
+    found += [f"the code of plug-in {name}" for name in changed_plugins(before, after)]
     if before.get("code_sha256") != after.get("code_sha256"):
         found.append(f"commits {_commit(before)} and {_commit(after)} of synthbench")
     return found

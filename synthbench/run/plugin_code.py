@@ -1,0 +1,38 @@
+"""A digest of the code of plug-ins, which may change without a version."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from synthbench.measure.source import source_digest
+
+DIGITS = 12
+KEY = "plugin_code"  # of an environment
+
+
+def plugin_code(modules: Sequence[str]) -> dict[str, str]:
+    """Module -> the first digits of SHA-256 of its file, of a package of all its Python files.
+
+    Of modules that this process has imported; without those that have no file.
+    """
+    found = {}
+    for name in modules:
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is None:
+            continue
+        path = Path(file)
+        places = (".",) if path.name == "__init__.py" else (path.name,)
+        try:
+            found[name] = source_digest(places, path.parent)[:DIGITS]
+        except OSError:  # the file is gone since it was imported
+            continue
+    return found
+
+
+def changed_plugins(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """The plug-ins whose code differs between two environments; of both it has to be known."""
+    first, second = before.get(KEY) or {}, after.get(KEY) or {}
+    return [name for name in first if second.get(name, first[name]) != first[name]]
