@@ -15,8 +15,8 @@ def first_difference(got: Array, want: Array, allowed: float) -> str:
     """
     if got.shape != want.shape:
         return f"shape {got.shape}, expected {want.shape}"
-    for name, values in (("got", got), ("expected", want)):
-        if found := first_not_finite(values):
+    for name, array in (("got", got), ("expected", want)):
+        if found := first_not_finite(array):
             return f"{name} {found}"
     with np.errstate(invalid="ignore"):  # `allowed` may be NaN
         wrong = ~(np.abs(got.astype(np.float64) - want) <= allowed)
