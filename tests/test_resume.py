@@ -118,4 +118,4 @@ def test_a_device_that_is_allowed_to_change_is_recorded_and_told(tmp_path: Path)
     assert info.device == "cuda:1"
     assert (info.resumed[0]["changed"], info.resumed[0]["device_before"]) == (["device"], "cpu")
     assert "settings_before" not in info.resumed[0]
-    assert watcher.notes[0].startswith("this run began on cpu, and goes on on cuda:1")
+    assert watcher.notes[0].startswith("this run began on cpu, and continues on cuda:1")

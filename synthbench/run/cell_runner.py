@@ -22,7 +22,7 @@ from synthbench.run.folders import CAN_GO_ON, CHECKPOINTS, folder_of, remove_fol
 from synthbench.run.host_client import Host, HostDiedError
 from synthbench.run.job import Job, Limits, Reply
 from synthbench.run.kernel_choices import kernel_for
-from synthbench.run.plugin_code import KEY
+from synthbench.run.plugin_code import ENVIRONMENT_KEY
 from synthbench.run.progress import Observer
 from synthbench.run_info import Ceiling, KernelChoice, Machine
 from synthbench.suites.cell import Cell
@@ -128,7 +128,7 @@ class CellRunner:
         """What this machine is, with what its frameworks see."""
         found = read_environment(self.measure.threads)
         found |= {"frameworks": self.devices, "numerics": self.numerics}
-        return found | ({KEY: self.plugin_code} if self.plugin_code else {})
+        return found | ({ENVIRONMENT_KEY: self.plugin_code} if self.plugin_code else {})
 
     def machine(self, own: str, environment: dict[str, Any]) -> Machine:
         """This machine with what has been measured of it."""

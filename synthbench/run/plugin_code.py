@@ -10,7 +10,7 @@ from typing import Any
 from synthbench.measure.source import source_digest
 
 DIGITS = 12
-KEY = "plugin_code"  # of an environment
+ENVIRONMENT_KEY = "plugin_code"
 
 
 def plugin_code(modules: Sequence[str]) -> dict[str, str]:
@@ -34,5 +34,5 @@ def plugin_code(modules: Sequence[str]) -> dict[str, str]:
 
 def changed_plugins(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """The plug-ins whose code differs between two environments; of both it has to be known."""
-    first, second = before.get(KEY) or {}, after.get(KEY) or {}
+    first, second = before.get(ENVIRONMENT_KEY) or {}, after.get(ENVIRONMENT_KEY) or {}
     return [name for name in first if second.get(name, first[name]) != first[name]]

@@ -108,7 +108,7 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
         changed = list(changed_settings(run.info.settings, plan.settings))
         if plan.device != run.info.device:
             observer.note(
-                f"this run began on {run.info.device}, and goes on on {plan.device}; the records "
+                f"this run began on {run.info.device}, and continues on {plan.device}; the records "
                 "that it has are kept"
             )
             changed.insert(0, "device")
