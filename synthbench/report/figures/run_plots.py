@@ -42,7 +42,7 @@ def write_plots(
     of_cost = [text for text in variants if not learned or named(text) in timed]
     if not learned or (timed and (of_cost or not variants)) or setting is not None:
         records = list(prepared.cost_grid.records)
-        alone = dataclasses.replace(run, records=records) if records else run
+        alone = dataclasses.replace(run, records=records) if records or learned else run
         specs[mode] = spec(alone, mode=mode, variants=of_cost, setting=setting)
     of_learning = [text for text in variants if named(text) in learned]
     if of_learning or not variants:
