@@ -610,6 +610,7 @@ def test_mistakes_are_one_line(results: Path, capsys: Captured) -> None:
     for arguments, expected in (
         (("made_up/b", "--fail-on", "slow"), "--fail-on 'slow' is not a condition"),
         (("made_up/c", "--fail-on", "slower 5%"), "only compared on one machine"),
+        (("made_up/b", str(results / "made_up" / "a")), "made_up/a is given twice; give runs"),
     ):
         message = refused(capsys, "compare", "made_up/a", *arguments, *where)
         assert expected in message and message.count("\n") == 1

@@ -10,7 +10,7 @@ import pytest
 from synthbench.record import Record
 from synthbench.report.data.context import context_of
 from synthbench.report.data.grid import Grid
-from synthbench.report.data.noise import Noise
+from synthbench.report.data.noise import Noise, percentage
 from synthbench.store import Damage, Run
 from tests.test_tables import cell, info, record
 
@@ -130,3 +130,9 @@ def test_what_limits_a_run_is_said() -> None:
     assert busy.startswith("*: something disturbed the cell while it was timed")
     rounds = [record(a_cell(), round=n) for n in range(3)]
     assert lines(rounds)[-1] == START.replace("1 round", "3 rounds") + "."
+
+
+def test_a_noise_of_thousands_of_percent_is_over_1000() -> None:
+    assert [percentage(ratio) for ratio in (1.031, 2.5, 11.0, 11.1, 3437.91)] == [
+        "3.1%", "150%", "1000%", "over 1000%", "over 1000%",
+    ]  # fmt: skip

@@ -101,9 +101,13 @@ def _sides(runs: Sequence[str], results: Path) -> list[Side]:
             f"{len(runs)} run{'s' * (len(runs) != 1)} cannot be compared; give 2 to "
             f"{len(LETTERS)}, as in `synthbench compare seq_scaling/before seq_scaling/after`"
         )
+    folders = [find_run(text, results) for text in runs]
+    for number, folder in enumerate(folders):
+        if any(folder.samefile(earlier) for earlier in folders[:number]):
+            name = run_name(folder, results)
+            raise NotationError(f"{name} is given twice; give runs that differ")
     sides = []
-    for letter, text in zip(LETTERS, runs, strict=False):
-        folder = find_run(text, results)
+    for letter, folder in zip(LETTERS, folders, strict=False):
         measured = read_run(folder)
         for damage in measured.damaged:
             complain(f"{folder}: {damage}; skipped")

@@ -83,7 +83,7 @@ def verify(
             failed += not verdict.passed
             _print(verdict, width, present, parse(verdict.variant).has_reference)
     if failed:
-        complain(f"{failed} of {len(names)} variants did not pass")
+        complain(f"{failed} of {len(names)} variant{'s' * (len(names) > 1)} did not pass")
         raise typer.Exit(1)
     if verifier.missing:
         raise typer.Exit(FrameworkMissingError.exit_code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,9 +25,11 @@ from synthbench.measure.parity import (
     whole_difference,
 )
 from synthbench.measure.parity_inputs import case_batch, cases, random_parameters, small_model
+from synthbench.measure.plausibility import require_formula
 from synthbench.mixers.base import Array
 from synthbench.mixers.plugin_errors import place_of
 from synthbench.models.model import Model
+from synthbench.record import Flops
 
 
 @dataclass(frozen=True)
@@ -117,14 +120,36 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
             attempt("reference", run, replace(setting, form="reference"), False)
     if found.unsupported.keys() == {case.name for case in listed}:
         raise UnsupportedError(found.unsupported[listed[0].name])
+    setting = Setting(dtype=dtype, compile=compile)
     try:
         model.flops(batch=1, seq_len=model.sizes.max_len)
+        for case in [case for case in listed if case.name in found.results][:1]:
+            cased = replace(model, causal=case.causal)
+            batch = case_batch(cased, case, seed)
+            require_formula("forward", _counted(backend, cased, start, setting, batch))
     except SynthbenchError as error:  # as a cell would end
         found.problems.append(str(error))
     if not failed:
         causal = {case.causal for case in listed}
-        setting = Setting(dtype=dtype, compile=compile)
         found.problems.extend(_mask_problems(backend, model, setting, causal))
+    return found
+
+
+def _counted(
+    backend: Backend, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+) -> Flops:
+    """FLOPs of a forward pass by the mixer's formula, and as the framework's tool traces them."""
+    examples, length = batch.targets.shape
+    found = Flops(
+        formula=model.flops(batch=examples, seq_len=length), traced=None, traced_tool=None
+    )
+    step = backend.build(model, start, setting, "forward", batch)
+    # A tool may fail on an operation in any way: then a cell has no count either.
+    with contextlib.suppress(Exception):
+        traced = step.traced_flops()
+        found.traced, found.traced_tool = traced.flops, traced.tool
+        found.uncounted = dict(traced.uncounted)
+    step.close()
     return found
 
 

@@ -15,6 +15,7 @@ from synthbench.suites.settings import Settings
 
 NOT_MEASURED = "Noise floor: not measured; this run has no A/A twin of its baseline (measure.aa)."
 
+MOST_PERCENT = 1000  # more says nothing more: two rounds of a busy machine can give 343,691%
 TOO_NOISY = 2.0  # of a noise floor, as a ratio above 1: twice as fast is then no finding
 
 
@@ -111,8 +112,9 @@ def looks_of(info: RunInfo) -> int:
 
 
 def percentage(ratio: float) -> str:
-    """A ratio above 1 as a percentage: 1.031 is 3.1%."""
-    return f"{significant(100 * (ratio - 1), 2)}%"
+    """A ratio above 1 as a percentage: 1.031 is 3.1%; above 1000%, it only says so."""
+    percent = 100 * (ratio - 1)
+    return f"over {MOST_PERCENT}%" if percent > MOST_PERCENT else f"{significant(percent, 2)}%"
 
 
 def _groups(number: int) -> str:
