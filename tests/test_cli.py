@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -11,7 +12,7 @@ import sys
 import textwrap
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -19,6 +20,7 @@ from typer.main import get_command
 
 from synthbench import __version__
 from synthbench.cli.app import app, main
+from synthbench.cli.call_again import call_again
 from synthbench.cli.options import split_lengths, split_list
 from synthbench.errors import NotationError
 from synthbench.record import Record
@@ -265,9 +267,40 @@ def test_what_came_out_decides_the_exit_code(
     assert "Trust: " in printed
     assert (outcome == "ok") == ("so it was" not in printed)
     if outcome in ("crashed", "quarantined"):
+        again = (
+            f"synthbench run --suite {call[2]} --device cpu --out {folder.relative_to(tmp_path)}"
+        )
         assert f"1 {outcome}" in err
+        assert f"to measure these again: {again} --resume --retry={outcome}\n" in err
     if missing:
         assert "not run: jax" in err
+
+
+def test_the_command_that_goes_on_has_every_option_of_the_first_call() -> None:
+    command = cast(Any, get_command(app)).commands["run"]
+    given = {
+        "--framework": ["torch", "jax"], "--variants": ["V,R", "FR(rank=[2, 3])"],
+        "--seq-len": ["8,16"], "--plugin": ["one", "other"], "--data": ["my text.csv"],
+        "--machines": ["2"], "--executor": ["slurm"], "--slurm": ["partition=a,time=1", "qos=b"],
+        "--slots": ["3"], "--ray-address": ["auto"], "--force": [], "--allow-changed": [],
+    }  # fmt: skip
+    words = ["--suite", "mine.yaml", "--device", "auto", "--detach", "--results", "elsewhere"]
+    for flag, values in given.items():
+        words += [word for value in values for word in (flag, value)] or [flag]
+    first = command.make_context("run", list(words))
+    again = call_again(first, "cpu", Path("my run"), resume=True, retry=["oom,crashed"])
+    start, *rest = shlex.split(again)[1:]
+    assert start == "run"
+    second = command.make_context("run", rest)
+    other = {
+        "device": "cpu", "out": Path("my run"), "resume": True, "retry": ["oom,crashed"],
+        "detach": False, "results": Path("results"),
+    }  # fmt: skip
+    assert second.params == first.params | other
+    missing = {option.opts[0] for option in command.params} - {*given, "--help"}
+    assert missing == {
+        "--suite", "--device", "--out", "--resume", "--retry", "--detach", "--dry-run", "--results",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("forced", [False, True])

@@ -241,6 +241,15 @@ def test_the_command_measures_and_writes_nothing(
         main([*call, "--resume"])
     assert exit.value.code == 2
     assert "leave --resume out" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as exit:
+        main([*call, "--slots", "9999"])
+    assert exit.value.code == 2
+    assert "--slots 9999: give 1 to" in capsys.readouterr().err
+
+
+def test_cells_in_slots_share_the_time(tmp_path: Path) -> None:
+    one, three = (estimate(planned(), tmp_path, slots) for slots in (1, 3))
+    assert (one.low, one.high) == pytest.approx((3 * three.low, 3 * three.high))
 
 
 def test_a_training_is_judged_by_its_steps(tmp_path: Path) -> None:

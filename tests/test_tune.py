@@ -142,3 +142,34 @@ def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
     assert os.sched_getaffinity(0) == before
     out = " ".join(capsys.readouterr().out.split())
     assert f"Choices kept in {tmp_path / 'cuda:0'}, {tmp_path / 'cuda:1'}: 2" in out
+
+
+@pytest.mark.skipif(not split_cores(2), reason="needs two cores")
+def test_each_slot_is_tuned_as_a_run_measures_in_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On its cores, and kept where a run with these slots looks for it."""
+    used: list[tuple[str, set[int]]] = []
+
+    def file(environment: dict[str, Any]) -> Path:
+        used.append((environment["place"], os.sched_getaffinity(0)))
+        return tmp_path / environment["place"]
+
+    runner = SimpleNamespace(
+        hosts={"torch": FakeHost()}, missing={}, lock=SimpleNamespace(held=nullcontext),
+        start=lambda frameworks: None, stop=lambda: None, environment=dict,
+        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
+    )  # fmt: skip
+    tune_plan = tune.tune_plan
+    monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
+    monkeypatch.setattr(tune, "cache_file", file)
+    monkeypatch.setattr(
+        tune, "tune_plan", lambda plan, *rest: tune_plan(replace(plan, cells=(cell(),)), *rest)
+    )
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*COMMAND, "--slots", "2"])
+    names = [f"slot {number} of 2" for number in (1, 2)]
+    assert used == list(zip(names, map(set, split_cores(2)), strict=True))
+    for name in names:
+        (stored,) = read_choices(tmp_path / name)
+        assert stored.chosen == FAST

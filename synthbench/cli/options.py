@@ -77,6 +77,16 @@ SeqLenOption = Annotated[
         show_default=False,
     ),
 ]
+SlotsOption = Annotated[
+    int | None,
+    typer.Option(
+        "--slots",
+        metavar="N",
+        help="With the executor local on a CPU: measure N cells at the same time, each on "
+        "cores of its own. Faster, and noisier: they share caches and memory bandwidth.",
+        show_default=False,
+    ),
+]
 
 
 MOST_DIGITS = 18  # of a length

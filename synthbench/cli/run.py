@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
+from synthbench.cli.call_again import call_again
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
     DeviceOption,
@@ -17,6 +19,7 @@ from synthbench.cli.options import (
     Plugin,
     Results,
     SeqLenOption,
+    SlotsOption,
     SuiteOption,
     VariantsOption,
     split_lengths,
@@ -129,16 +132,7 @@ def run(
             "shows them, and --resume waits for them.",
         ),
     ] = False,
-    slots: Annotated[
-        int | None,
-        typer.Option(
-            "--slots",
-            metavar="N",
-            help="With the executor local on a CPU: measure N cells at the same time, each on "
-            "cores of its own. Faster, and noisier: they share caches and memory bandwidth.",
-            show_default=False,
-        ),
-    ] = None,
+    slots: SlotsOption = None,
     machines: Annotated[
         int | None,
         typer.Option(
@@ -210,7 +204,7 @@ def run(
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")
     if dry_run:
-        _print_dry_run(plan, results, resume)
+        _print_dry_run(plan, results, resume, slots)
         return
     if out is None and resume:
         out = newest_unfinished(plan.suite, where, results)
@@ -237,30 +231,15 @@ def run(
         say(f"Records: {out}\nJobs:    synthbench status {shlex.quote(str(out))}")
         raise typer.Exit
     if summary.interrupted:
-        again = ["synthbench", "run", "--suite", suite, "--device", where]
-        again += [f"--framework={text}" for text in framework]
-        again += [f"--variants={text}" for text in variants]
-        again += [f"--seq-len={text}" for text in seq_len]
-        again += [f"--plugin={module}" for module in plugin]
-        again += [f"--data={data}"] * (data is not None)
-        again += [f"--machines={machines}"] * (machines is not None)
-        again += ["--force"] * force + ["--allow-changed"] * allow_changed
-        again += [f"--executor={executor}"] * (executor != "local")
-        again += [f"--slurm={text}" for text in slurm]
-        again += [
-            f"{_flag(name)}={options[name]}"
-            for name in ("slots", "ray_address")
-            if options[name] is not None
-        ]
-        again += ["--out", str(out), *["--resume"] * has_begun(out)]
-        again += [f"--retry={text}" for text in retry]
-        _tell_kept(summary, resume, shlex.join(again))
-        if chosen.stores_records and has_begun(out):
+        begun = has_begun(out)
+        _tell_kept(summary, resume, call_again(context, where, out, resume=begun, retry=retry))
+        if chosen.stores_records and begun:
             complain(
                 f"its jobs go on; end them with: {shlex.join(['synthbench', 'cancel', str(out)])}"
             )
         raise typer.Exit(130)
-    raise typer.Exit(_conclude(summary))
+    again = partial(call_again, context, where, out, resume=True)
+    raise typer.Exit(_conclude(summary, again))
 
 
 def _with_options(executor: type[Executor], options: Mapping[str, Any]) -> Executor:
@@ -297,14 +276,17 @@ def _outcomes(retry: list[str], resume: bool) -> list[str]:
     return found
 
 
-def _print_dry_run(plan: Plan, results: Path, resume: bool) -> None:
+def _print_dry_run(plan: Plan, results: Path, resume: bool, slots: int | None) -> None:
     """Print what the run of a plan would measure, and how long it would take."""
     from synthbench.cli.dry_run import dry_run_lines
     from synthbench.run.estimate import estimate
+    from synthbench.run.places import places_of
 
     if resume:
         raise NotationError("--dry-run shows the whole plan of a suite; leave --resume out")
-    for line in dry_run_lines(plan, estimate(plan, results), console().width):
+    if slots is not None:
+        places_of(plan, slots)  # as a run would refuse them
+    for line in dry_run_lines(plan, estimate(plan, results, slots), console().width):
         say(line)
 
 
@@ -322,8 +304,11 @@ def _tell_kept(summary: Summary, resume: bool, again: str) -> None:
     complain(f"go on with: {again}")
 
 
-def _conclude(summary: Summary) -> int:
-    """Write the tables of what was measured, and print the screen; the exit code."""
+def _conclude(summary: Summary, again: Callable[..., str]) -> int:
+    """Write the tables of what was measured, and print the screen; the exit code.
+
+    `again`: the command that goes on with it, but for `retry`.
+    """
     from synthbench.store import read_run
 
     if summary.outcomes:
@@ -333,7 +318,10 @@ def _conclude(summary: Summary) -> int:
     failed = {name: count for name in FAILED if (count := summary.outcomes[name])}
     if failed:
         found = " and ".join(f"{count} {name}" for name, count in failed.items())
-        complain(f"{found}: every reason is in the table `outcomes`")
+        complain(
+            f"{found}: every reason is in the table `outcomes`; to measure these again: "
+            f"{again(retry=[','.join(failed)])}"
+        )
     if summary.missing:
         complain(f"not run: {', '.join(summary.missing)} (the reason stands above)")
         return 2

@@ -12,6 +12,7 @@ from synthbench.cli.options import (
     FrameworkOption,
     Plugin,
     SeqLenOption,
+    SlotsOption,
     SuiteOption,
     VariantsOption,
     split_lengths,
@@ -35,6 +36,7 @@ def tune(
             "--minutes", min=0.1, max=1e4, help="How long it may take, for all devices together."
         ),
     ] = 30.0,
+    slots: SlotsOption = None,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Time the kernels of each form at a suite's shapes, and keep the fastest for later runs.
@@ -64,7 +66,7 @@ def tune(
         plan = plan_suite(loaded, where, frameworks, *selection)
     if not plan.cells:
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run, so nothing is measured")
-    tuned = tune_plan(plan, 60 * minutes, plugin, make_observer())
+    tuned = tune_plan(plan, 60 * minutes, plugin, make_observer(), slots)
     if not tuned.choices and tuned.missing:
         raise FrameworkMissingError("\n".join(tuned.missing.values()))
     table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())

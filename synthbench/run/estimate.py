@@ -62,10 +62,11 @@ class Estimate:
     basis: str
 
 
-def estimate(plan: Plan, results: Path) -> Estimate:
+def estimate(plan: Plan, results: Path, slots: int | None = None) -> Estimate:
     """How long a plan takes, by the newest run of its suite on this kind of device if there is one.
 
-    Runs below `results` that cannot be read are passed over.
+    `slots`: so many cells are measured at the same time. Runs below `results` that cannot be read
+    are passed over.
     """
     for run in _earlier_runs(plan, results):
         records = [r for r in latest(run.records) if r.outcome != "unsupported"]
@@ -74,8 +75,8 @@ def estimate(plan: Plan, results: Path) -> Estimate:
             break
     else:
         found = _from_limits(plan, results)
-    devices = _devices_at_once(plan)
-    return replace(found, low=found.low / devices, high=found.high / devices)
+    at_once = slots or _devices_at_once(plan)
+    return replace(found, low=found.low / at_once, high=found.high / at_once)
 
 
 def _devices_at_once(plan: Plan) -> int:

@@ -26,14 +26,20 @@ class Tuned:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Observer) -> Tuned:
+def tune_plan(
+    plan: Plan,
+    seconds: float,
+    plugins: Sequence[str],
+    observer: Observer,
+    slots: int | None = None,
+) -> Tuned:
     """Time the kernels for the shapes of a plan within some seconds; older choices are replaced.
 
     A sure one stays where the new one was disturbed; what a plug-in's code gave is not kept.
-    Several devices have their turn one after the other, each with an equal part of the time, and
-    with the cores that it has in a run: choices are kept for these.
+    Several devices, or `slots` of the processor, have their turn one after the other, each with an
+    equal part of the time, and with the cores that it has in a run: choices are kept for these.
     """
-    places, tuned = places_of(plan, None), Tuned()
+    places, tuned = places_of(plan, slots), Tuned()
     try:
         for place in places:
             own = [cell for cell in plan.cells if cell.device == place.device]
@@ -44,7 +50,7 @@ def tune_plan(plan: Plan, seconds: float, plugins: Sequence[str], observer: Obse
                 try:
                     runner.start(plan.frameworks)
                     environment = runner.environment()
-                    if len(places) > 1:
+                    if len(places) > 1 or slots is not None:  # as in a run
                         environment["place"] = place.name
                     _tune(runner, cells, seconds / len(places), environment, tuned)
                 finally:
