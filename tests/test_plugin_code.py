@@ -17,7 +17,9 @@ from synthbench.suites.measure import Measure
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
-    for name in ("one_file", "package", "package.part"):
+    modules = ("one_file", "package", "package.part", "helper", "parts", "parts.inner",
+               "foreign_to_all")  # fmt: skip
+    for name in modules:
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
 
@@ -34,6 +36,27 @@ def test_a_module_has_the_digest_of_its_file(folder: Path) -> None:
     assert before != after
     (folder / "one_file.py").unlink()
     assert plugin_code(["one_file"]) == {}
+
+
+def test_what_a_module_imports_from_beside_it_is_its_code_too(folder: Path) -> None:
+    """Modules and packages of its folder; not what is installed below it, as in a .venv."""
+    installed = folder / ".venv" / "site-packages"
+    for place in (folder / "parts", installed):
+        place.mkdir(parents=True)
+    sys.path.append(str(installed))
+    files = [folder / "helper.py", folder / "parts" / "inner.py"]
+    other = installed / "foreign_to_all.py"
+    for file in (*files, other):
+        file.write_text("a = 1")
+    (folder / "one_file.py").write_text("import helper, parts.inner, foreign_to_all, json")
+    __import__("one_file")
+    known = [plugin_code(["one_file"])]
+    for file in files:
+        file.write_text("a = 2")
+        known.append(plugin_code(["one_file"]))
+    assert len({each["one_file"] for each in known}) == 3
+    other.write_text("a = 2")
+    assert plugin_code(["one_file"]) == known[-1]
 
 
 def test_a_package_has_the_digest_of_all_its_files(folder: Path) -> None:

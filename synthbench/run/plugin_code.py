@@ -11,12 +11,14 @@ from synthbench.measure.source import source_digest
 
 DIGITS = 12
 ENVIRONMENT_KEY = "plugin_code"
+INSTALLED = {"site-packages", "dist-packages"}  # folders of installed packages
 
 
 def plugin_code(modules: Sequence[str]) -> dict[str, str]:
-    """Module -> the first digits of SHA-256 of its file, of a package of all its Python files.
+    """Module -> the first digits of SHA-256 of its code.
 
-    Of modules that this process has imported; without those that have no file.
+    That is its file, and what it imported from beside it; of a package, all its Python files. Of
+    modules that this process has imported; without those that have no file.
     """
     found = {}
     for name in modules:
@@ -24,11 +26,30 @@ def plugin_code(modules: Sequence[str]) -> dict[str, str]:
         if file is None:
             continue
         path = Path(file)
-        places = (".",) if path.name == "__init__.py" else (path.name,)
+        places = ["."] if path.name == "__init__.py" else [path.name, *_beside(path)]
         try:
-            found[name] = source_digest(places, path.parent)[:DIGITS]
+            found[name] = source_digest(dict.fromkeys(places), path.parent)[:DIGITS]
         except OSError:  # the file is gone since it was imported
             continue
+    return found
+
+
+def _beside(path: Path) -> list[str]:
+    """The files of imported modules in the folder of a module, and below, relative to it.
+
+    Without installed packages, and without this one.
+    """
+    if INSTALLED & {*path.parts}:
+        return []
+    found = []
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if not file.endswith(".py") or name.partition(".")[0] == __name__.partition(".")[0]:
+            continue
+        if Path(file).is_relative_to(path.parent):
+            inside = Path(file).relative_to(path.parent)
+            if not INSTALLED & {*inside.parts}:
+                found.append(str(inside))
     return found
 
 
