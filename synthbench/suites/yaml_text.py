@@ -9,13 +9,13 @@ from typing import Any
 import yaml
 
 from synthbench.errors import NotationError, quote
+from synthbench.suites.yaml_mistakes import describe
 
 MAX_VALUES = 100_000  # in one file, with aliases written out: more than anybody writes by hand
 MAX_CHARACTERS = 100_000  # of one file; PyYAML may need seconds for as many
 MAX_DEPTH = 50  # lists and mappings within each other
 MAX_DIGITS = 1000  # of an integer, in any base
 MERGE = "tag:yaml.org,2002:merge"  # the key <<, which may stand beside the keys that it adds
-IN_BRACKETS = "while parsing a flow sequence"  # how PyYAML begins what is wrong in [...]
 
 
 def read_yaml(text: str, source: str) -> Any:
@@ -31,10 +31,7 @@ def read_yaml(text: str, source: str) -> Any:
             _require_tree(source, node)
         content = None if node is None else loader.construct_document(node)
     except yaml.YAMLError as error:
-        hint = ""
-        if str(error).startswith(IN_BRACKETS):
-            hint = '\nInside [...], quote a variant that has a comma or a bracket: ["FR(rank=[8])"]'
-        raise NotationError(f"{source}: not valid YAML: {error}{hint}") from error
+        raise NotationError(f"{source}: not valid YAML: {describe(error)}") from error
     except RecursionError:
         raise NotationError(f"{source}: not valid YAML: nested too deeply") from None
     except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
