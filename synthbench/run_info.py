@@ -180,6 +180,7 @@ class RunInfo(BaseModel):
     device: str
     executor: str = "local"
     plugins: list[str] = []
+    options: list[str] | None = None  # of the command that measured it, as --variants=V,R
     machines: list[Machine] = []  # in the order in which they began to measure
     started: str  # ISO 8601, UTC
     finished: str | None = None  # None: not yet, or interrupted

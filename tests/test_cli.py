@@ -233,8 +233,11 @@ def test_a_run_from_end_to_end(capsys: Captured, tmp_path: Path) -> None:
     assert synthbench(capsys, "tables", str(out), "--check")[0] == 0
     assert "not empty" in refused(capsys, *call)
     before = (out / "records.jsonl").read_bytes()
-    assert synthbench(capsys, *call, "--resume")[0] == 0
+    assert read_run(out).info.options == []
+    again = [*call, "--resume", "--variants", "V,R", "--seq-len", "8", "--allow-changed"]
+    assert synthbench(capsys, *again)[0] == 0
     assert (out / "records.jsonl").read_bytes() == before
+    assert read_run(out).info.options == ["--variants=V,R", "--seq-len=8"]
 
 
 @pytest.mark.parametrize(

@@ -388,6 +388,18 @@ def test_the_page_says_that_a_selection_is_no_part_of_the_command() -> None:
     assert "variants, frameworks and lengths of the suite. This run may have others" in text
 
 
+def test_the_page_gives_the_options_that_the_run_was_called_with() -> None:
+    options = ["--variants=V", "--seq-len=64", "--plugin=mine"]
+    one = record(cell("V", "torch", "forward", 64))
+    run = run_of([one], suite="seq_scaling", options=options, plugins=["mine"])
+    text = "".join(Audit(report_page([run])).texts)
+    command = (
+        "synthbench run --suite seq_scaling --device cpu --variants=V --seq-len=64 --plugin=mine"
+    )
+    assert command in text
+    assert "has the options of this run" in text and "may have others" not in text
+
+
 def test_the_page_of_a_run_with_plugins_is_made_with_them() -> None:
     """They declare the metrics of their tasks: unit, label, and what is better."""
     text = "".join(Audit(report_page([run_of(list(forged("x")), plugins=["mine"])])).texts)

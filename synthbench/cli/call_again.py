@@ -11,7 +11,7 @@ import typer
 
 # What another call says in its own words, or not at all.
 OTHERWISE = (
-    "suite", "device", "out", "resume", "retry", "dry_run", "detach", "results",
+    "suite", "device", "out", "resume", "retry", "allow_changed", "dry_run", "detach", "results",
 )  # fmt: skip
 
 
@@ -20,14 +20,18 @@ def call_again(
 ) -> str:
     """`synthbench run` as it was called, on this device and into this folder."""
     words = ["synthbench", "run", "--suite", context.params["suite"], "--device", device]
-    words += _options(context)
+    words += given_options(context) + ["--allow-changed"] * context.params["allow_changed"]
     words += ["--out", str(out), *["--resume"] * resume]
     words += [f"--retry={text}" for text in retry]
     return shlex.join(words)
 
 
+def given_options(context: typer.Context) -> list[str]:
+    """The options that were given, as --name=value, without those of OTHERWISE."""
+    return list(_options(context))
+
+
 def _options(context: typer.Context) -> Iterator[str]:
-    """The options that were given, without those of OTHERWISE."""
     for option in context.command.params:
         given: Any = context.params.get(option.name or "")
         if option.name in OTHERWISE or given in (None, False, [], option.default):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
-from synthbench.cli.call_again import call_again
+from synthbench.cli.call_again import call_again, given_options
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
     DeviceOption,
@@ -226,6 +226,7 @@ def run(
         executor=chosen,
         retry=outcomes,
         allow_changed=allow_changed,
+        options=given_options(context),
     )
     if summary.detached:
         say(f"Records: {out}\nJobs:    synthbench status {shlex.quote(str(out))}")

@@ -85,7 +85,9 @@ def changed_settings(before: dict[str, Any], after: Settings) -> dict[str, tuple
     }
 
 
-def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] | None:
+def continue_run(
+    plan: Plan, run_dir: Path, observer: Observer, options: Sequence[str] | None = None
+) -> list[Record] | None:
     """The records a run has already; None if there is no run yet.
 
     Damaged lines are moved aside. Reported to the observer: damage, a changed suite or device, and
@@ -124,6 +126,7 @@ def continue_run(plan: Plan, run_dir: Path, observer: Observer) -> list[Record] 
         changes = {
             "settings": settings,
             "device": plan.device,
+            "options": run.info.options if options is None else list(options),
             "finished": None,
             "resumed": [*run.info.resumed, session],
         }

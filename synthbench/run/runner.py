@@ -41,6 +41,7 @@ def run_plan(
     executor: Executor | None = None,
     retry: Collection[str] = (),
     allow_changed: bool = False,
+    options: Sequence[str] | None = None,
 ) -> Summary:
     """Measure every cell of a plan into a run's folder.
 
@@ -50,7 +51,8 @@ def run_plan(
     `detached`. With `resume`, cells whose outcome is in `retry` are measured again; `disturbed` in
     it: what was so. Raises ResultsError if the folder cannot be used; without `resume`, also if it
     is not empty; with it, also if the run began on another device or with other settings, unless
-    `allow_changed`, which run.json then records.
+    `allow_changed`, which run.json then records. `options`: of a command that measures this plan,
+    for who wants to make the run again.
     """
     run_dir, executor = Path(run_dir), executor or LocalExecutor()
     observer = observer or Silent()
@@ -67,9 +69,9 @@ def run_plan(
         summary.missing = dict(executor.start(work))
         if plan.frameworks and summary.missing.keys() >= set(plan.frameworks):
             return summary
-        records = continue_run(plan, run_dir, observer) if resume else None
+        records = continue_run(plan, run_dir, observer, options) if resume else None
         if records is None:
-            create_run(run_dir, _info(plan, work, executor))
+            create_run(run_dir, _info(plan, work, executor, options))
         with locked(run_dir):
             _measure(executor, work, records or [], summary, retry)
             if not summary.detached:
@@ -83,13 +85,14 @@ def run_plan(
     return summary
 
 
-def _info(plan: Plan, work: Work, executor: Executor) -> RunInfo:
+def _info(plan: Plan, work: Work, executor: Executor, options: Sequence[str] | None) -> RunInfo:
     return RunInfo(
         suite=plan.suite,
         settings=plan.settings.model_dump(mode="json"),
         device=plan.device,
         executor=executor.name,
         plugins=list(work.plugins),
+        options=None if options is None else list(options),
         started=now(),
     )
 

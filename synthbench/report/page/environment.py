@@ -16,7 +16,7 @@ def environment(info: RunInfo) -> list[tuple[str, Pairs]]:
     """A label and its names and values: the run, its settings, then each machine."""
     about = {
         "suite": info.suite, "device": info.device, "executor": info.executor,
-        "plugins": info.plugins, "started": info.started,
+        "plugins": info.plugins, "options": info.options, "started": info.started,
         "finished": info.finished or "not finished", "resumed": info.resumed,
     }  # fmt: skip
     found = [("Run", _pairs(about)), ("Settings of the suite", _pairs(info.settings))]
@@ -37,10 +37,11 @@ def commands(run: Run) -> list[str]:
         changed = ", with changes that were not committed" if git.get("dirty") else ""
         lines += [_comment(f"synthbench at commit {git['commit']}{changed}")]
     plugins = [part for plugin in info.plugins for part in ("--plugin", plugin)]
+    options = plugins if info.options is None else info.options
     path = run.full_path
     name = f"{path.parent.name}/{path.name}"  # the rest of the path is about this machine
     lines += [
-        _command("synthbench", "run", "--suite", info.suite, "--device", info.device, *plugins),
+        _command("synthbench", "run", "--suite", info.suite, "--device", info.device, *options),
         _comment("from the records, on any machine:"),
         _command("synthbench", "tables", name),
         _command("synthbench", "report", name, "--out", "report.html", *plugins),

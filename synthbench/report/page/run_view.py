@@ -64,6 +64,7 @@ class RunView:
     learned: LearningView | None  # None: no training
     pictures: list[tuple[str, str]]  # of `inspect`: title, address with the picture inside
     commands: list[str]
+    has_options: bool  # whether those of the command that measured it are known
     environment: list[tuple[str, Pairs]]
     details: str
 
@@ -99,6 +100,7 @@ def run_view(run: Run, number: int) -> RunView:
         learned=learned,
         pictures=pictures,
         commands=commands(run),
+        has_options=run.info.options is not None,
         environment=environment(run.info),
         details=packed(details(data)),
     )
