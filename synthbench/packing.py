@@ -20,13 +20,11 @@ from synthbench.packed import (
     open_packed,
 )
 from synthbench.record import Record
+from synthbench.record_lines import find_repeated, parse_record, raw_lines
 from synthbench.run_files import BEING_WRITTEN, explained, locked
 from synthbench.store import (
     RECORDS,
-    find_repeated,
     names_of_records,
-    parse_record,
-    raw_lines,
     read_info,
     require_no_jobs,
     without_garbage_collection,

@@ -17,13 +17,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
 from synthbench.errors import ResultsError, quote
-from synthbench.packed import PACKED, PackedFile, begins_with, open_packed
-from synthbench.record import SCHEMA_VERSION, Record
+from synthbench.packed import PACKED, PackedFile, open_packed
+from synthbench.record import Record
+from synthbench.record_lines import (
+    Damage,
+    find_repeated,
+    first_problem,
+    raw_lines,
+    record_of,
+    require_known_schema,
+)
 from synthbench.run_files import (
     BEING_WRITTEN,
     append_line,
@@ -33,7 +40,6 @@ from synthbench.run_files import (
     explained,
     locked,
     replace_file,
-    require_regular,
 )
 from synthbench.run_info import JobInfo, RunInfo, merged_machines
 
@@ -41,19 +47,6 @@ INFO = "run.json"
 RECORDS = "records.jsonl"
 DAMAGED = "records.damaged.jsonl"
 SHARDS = "shards"
-
-
-@dataclass(frozen=True)
-class Damage:
-    """A line of a file of records that is not a record."""
-
-    line: int  # from 1
-    problem: str
-    content: bytes
-    file: str = RECORDS  # in the run's folder
-
-    def __str__(self) -> str:
-        return f"line {self.line} of {self.file} is damaged ({self.problem})"
 
 
 @dataclass(frozen=True)
@@ -129,7 +122,7 @@ def read_jobs(run_dir: Path, shard: str = "*") -> dict[str, JobInfo]:
             found[path.stem] = JobInfo.model_validate_json(content_of(path))
         except ValidationError as error:
             raise ResultsError(
-                f"{path} cannot be read as the facts of a job: {_first_problem(error)}; restore it "
+                f"{path} cannot be read as the facts of a job: {first_problem(error)}; restore it "
                 "from a copy, or remove it: the records beside it stay readable"
             ) from error
     return found
@@ -192,48 +185,6 @@ def names_of_records(run_dir: Path, packed: PackedFile | None, shard: str = "*")
     return [RECORDS, *sorted(names)]
 
 
-class RawLine(NamedTuple):
-    """A line of a file of records, with its newline if it has one."""
-
-    content: bytes
-    number: int  # from 1, in the file that has it now
-    size: int  # of the content, without a newline that only separates it from what follows
-    is_packed: bool
-
-
-def raw_lines(run_dir: Path, name: str, packed: PackedFile | None) -> Iterator[RawLine]:
-    """The lines of a file of records: those that are packed, then those written since."""
-    last: RawLine | None = None
-    if packed is not None:
-        for number, content in packed.lines(name):
-            if last is not None:
-                yield last
-            last = RawLine(content, number, len(content), True)
-    for number, content in _lines_on_disk(run_dir / name, name, packed):
-        if last is not None:
-            text = last.content
-            yield last._replace(content=text if text.endswith(b"\n") else text + b"\n")
-            last = None
-        yield RawLine(content, number, len(content), False)
-    if last is not None:
-        yield last
-
-
-def _lines_on_disk(path: Path, name: str, packed: PackedFile | None) -> Iterator[tuple[int, bytes]]:
-    """The lines that a file has beside what is packed of it."""
-    part = packed.part(name) if packed is not None else None
-    with explained("read", path):
-        if not os.path.lexists(path):  # a link to nowhere is damage, not an empty run
-            return
-        known = part.bytes if part is not None and begins_with(path, part) else 0
-        with open(path, "rb", opener=at_once) as file:
-            require_regular(file.fileno(), path)
-            for number, line in enumerate(file, start=1):
-                known -= len(line)
-                if known < 0:
-                    yield number, line
-
-
 def _read_records_of(
     run_dir: Path, name: str, packed: PackedFile | None
 ) -> tuple[dict[tuple[str, int, int], Record], list[Damage]]:
@@ -250,26 +201,15 @@ def _read_records_of(
             continue
         if name != RECORDS and line == content:
             continue  # of a shard, what its job is writing now, or was when it was killed
-        record = _record_of(line, number, path)
+        record = record_of(line, number, path, PACKED if is_packed else name)
         if isinstance(record, Damage):
-            damaged.append(replace(record, file=PACKED if is_packed else name))
+            damaged.append(record)
             continue
         if packed is not None and not is_packed and records.get(record.key) == record:
             continue  # left by a `pack` that could not remove it
         find_repeated(numbers, record, position, path)
         records[record.key] = record
     return records, damaged
-
-
-def find_repeated(
-    numbers: dict[tuple[str, int, int], int], record: Record, number: int, path: Path
-) -> None:
-    """Note the line of a record; ResultsError if another line is the same measurement."""
-    if (first := numbers.setdefault(record.key, number)) != number:
-        raise ResultsError(
-            f"{path}: lines {first} and {number} are both round {record.round} of cell "
-            f"{record.id}; each may be there once: remove one of the two lines"
-        )
 
 
 def require_no_jobs(run_dir: Path) -> None:
@@ -282,12 +222,6 @@ def require_no_jobs(run_dir: Path) -> None:
             f"{run_dir} is not finished, and job {working[0]} may still write to it; wait for it, "
             "or finish the run with `synthbench run --resume`"
         )
-
-
-def parse_record(line: bytes, path: Path) -> Record | None:
-    """The record of a line; None for a damaged one. ResultsError for another schema."""
-    record = _record_of(line, 0, path)
-    return None if isinstance(record, Damage) else record
 
 
 def read_info(run_dir: Path) -> RunInfo:
@@ -314,12 +248,12 @@ def _read_info_of_runner(run_dir: Path) -> RunInfo:
     content = content_of(path)
     try:
         raw = json.loads(content)
-        _require_known_schema(raw, path)
+        require_known_schema(raw, path)
         if not isinstance(raw, dict):
             raise ValueError(f"it holds {quote(raw)} instead of an object")
         return RunInfo.model_validate(raw)
     except (ValueError, RecursionError) as error:
-        problem = _first_problem(error) if isinstance(error, ValidationError) else str(error)
+        problem = first_problem(error) if isinstance(error, ValidationError) else str(error)
         raise ResultsError(
             f"{path} cannot be read as a run's information: {problem}. The records beside it "
             f"are untouched; restore {INFO} from a copy, or start a new run with another --out"
@@ -375,29 +309,6 @@ def list_runs(results_dir: str | Path) -> list[Path]:
         return sorted(info.parent for info in folder.glob(f"**/{INFO}"))
 
 
-def _record_of(line: bytes, number: int, path: Path) -> Record | Damage:
-    """The record of a line, or what is wrong with it; ResultsError for another schema."""
-    try:
-        record = Record.model_validate_json(line)
-    except ValidationError:
-        return _explained_record_of(line, number, path)
-    if record.schema_version != SCHEMA_VERSION:
-        _require_known_schema({"schema_version": record.schema_version}, path)
-    return record
-
-
-def _explained_record_of(line: bytes, number: int, path: Path) -> Record | Damage:
-    """`_record_of` in two steps: three times as slow, with better messages."""
-    try:
-        raw = json.loads(line)
-        _require_known_schema(raw, path)
-        return Record.model_validate(raw)
-    except ValidationError as error:
-        return Damage(number, _first_problem(error), line)
-    except (ValueError, RecursionError) as error:  # not JSON, or not UTF-8
-        return Damage(number, str(error), line)
-
-
 @contextlib.contextmanager
 def without_garbage_collection() -> Iterator[None]:
     """While many objects are made that all stay, looking for garbage takes a third of the time."""
@@ -412,24 +323,3 @@ def without_garbage_collection() -> Iterator[None]:
             gc.unfreeze()
         if was_enabled:
             gc.enable()
-
-
-def _first_problem(error: ValidationError) -> str:
-    first = error.errors()[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}" if where else str(first["msg"])
-
-
-def _require_known_schema(raw: Any, path: Path) -> None:
-    version = raw.get("schema_version") if isinstance(raw, dict) else None
-    if not isinstance(version, int) or version == SCHEMA_VERSION:
-        return
-    if version > SCHEMA_VERSION:
-        raise ResultsError(
-            f"{path} was written by a newer synthbench (schema {version}; this one reads "
-            f"{SCHEMA_VERSION}); update synthbench to read it"
-        )
-    raise ResultsError(
-        f"{path} was written by an older synthbench (schema {version}; this one reads "
-        f"{SCHEMA_VERSION}); measure it again, or read it with the version that wrote it"
-    )

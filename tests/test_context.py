@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from synthbench.record import Record
+from synthbench.record_lines import Damage
 from synthbench.report.data.context import context_of
 from synthbench.report.data.grid import Grid
 from synthbench.report.data.noise import Noise, percentage
-from synthbench.store import Damage, Run
+from synthbench.store import Run
 from tests.test_tables import cell, info, record
 
 START = "Run: suite made_up, 1 round, started 2026-01-02T03:04:05+00:00"
@@ -19,7 +20,7 @@ START = "Run: suite made_up, 1 round, started 2026-01-02T03:04:05+00:00"
 
 def lines(found: list[Record], damaged: int = 0, **changes: Any) -> list[str]:
     """The lines for a run, without that of the noise."""
-    broken = [Damage(n, "cut short", b"") for n in range(damaged)]
+    broken = [Damage(n, "cut short", b"", "records.jsonl") for n in range(damaged)]
     run = Run(Path("results/made_up/one"), info(**changes), found, broken)
     context = context_of(run, Grid(run.records, ["V"]), Noise())
     return [line for line in context.shared if line != context.noise.line]

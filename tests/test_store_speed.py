@@ -68,7 +68,8 @@ def test_a_record_is_validated_once(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     """The slower second reading is only for lines that are damaged."""
     slow: list[int] = []
     monkeypatch.setattr(
-        "synthbench.store._explained_record_of", lambda line, number, path: slow.append(number)
+        "synthbench.record_lines._explained_record_of",
+        lambda line, number, path, file: slow.append(number),
     )
     assert len(read_run(write_run(tmp_path / "run", 20)).records) == 20
     assert slow == []

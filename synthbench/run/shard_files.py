@@ -8,17 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from synthbench.record import Record
+from synthbench.record_lines import parse_record
 from synthbench.run_files import make_folder, read_bytes
 from synthbench.run_info import JobInfo, Machine
-from synthbench.store import (
-    SHARDS,
-    append_record,
-    parse_record,
-    read_info,
-    read_jobs,
-    shard_records,
-    write_job,
-)
+from synthbench.store import SHARDS, append_record, read_info, read_jobs, shard_records, write_job
 
 
 class ShardWriter:
