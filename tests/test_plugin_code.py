@@ -18,7 +18,7 @@ from synthbench.suites.measure import Measure
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     modules = ("one_file", "package", "package.part", "helper", "parts", "parts.inner",
-               "foreign_to_all")  # fmt: skip
+               "parts.outer", "foreign_to_all", "beside")  # fmt: skip
     for name in modules:
         monkeypatch.delitem(sys.modules, name, raising=False)
     return tmp_path
@@ -38,25 +38,40 @@ def test_a_module_has_the_digest_of_its_file(folder: Path) -> None:
     assert plugin_code(["one_file"]) == {}
 
 
-def test_what_a_module_imports_from_beside_it_is_its_code_too(folder: Path) -> None:
-    """Modules and packages of its folder; not what is installed below it, as in a .venv."""
+def test_what_a_module_imports_from_its_folder_is_its_code_too(folder: Path) -> None:
+    """Modules and packages, in turn; not what is installed below it, as in a .venv."""
     installed = folder / ".venv" / "site-packages"
     for place in (folder / "parts", installed):
         place.mkdir(parents=True)
     sys.path.append(str(installed))
-    files = [folder / "helper.py", folder / "parts" / "inner.py"]
-    other = installed / "foreign_to_all.py"
-    for file in (*files, other):
+    (folder / "one_file.py").write_text("import helper, foreign_to_all, json, numpy as np")
+    (folder / "helper.py").write_text("from parts import inner")
+    (folder / "parts" / "inner.py").write_text("from . import outer\nfrom .outer import a")
+    files = [folder / "helper.py", *(folder / "parts" / f"{n}.py" for n in ("inner", "outer"))]
+    unused, other = folder / "beside.py", installed / "foreign_to_all.py"
+    for file in (files[-1], unused, other):
         file.write_text("a = 1")
-    (folder / "one_file.py").write_text("import helper, parts.inner, foreign_to_all, json")
-    __import__("one_file")
+    __import__("one_file"), __import__("beside")
     known = [plugin_code(["one_file"])]
     for file in files:
-        file.write_text("a = 2")
+        file.write_text(file.read_text() + "  # changed")
         known.append(plugin_code(["one_file"]))
-    assert len({each["one_file"] for each in known}) == 3
-    other.write_text("a = 2")
-    assert plugin_code(["one_file"]) == known[-1]
+    assert len({each["one_file"] for each in known}) == 4
+    for file in (unused, other):
+        file.write_text("a = 2")
+    assert plugin_code(["one_file", "beside"])["one_file"] == known[-1]["one_file"]
+
+
+def test_an_installed_module_is_its_file_alone(folder: Path) -> None:
+    installed = folder / "site-packages"
+    installed.mkdir()
+    sys.path.append(str(installed))
+    (installed / "foreign_to_all.py").write_text("a = 1")
+    (installed / "one_file.py").write_text("import foreign_to_all")
+    __import__("one_file")
+    before = plugin_code(["one_file"])
+    (installed / "foreign_to_all.py").write_text("a = 2")
+    assert plugin_code(["one_file"]) == before != {}
 
 
 def test_a_package_has_the_digest_of_all_its_files(folder: Path) -> None:
