@@ -63,7 +63,10 @@ def _imports(code: bytes, package: str) -> Iterator[str]:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
-            start = resolve_name("." * node.level + (node.module or ""), package)
+            try:
+                start = resolve_name("." * node.level + (node.module or ""), package)
+            except ImportError:  # `from . import` in no package: it failed, and was caught
+                continue
             names = [f"{start}.{alias.name}" for alias in node.names]
         else:
             continue
