@@ -234,17 +234,15 @@ def test_the_reference_form_is_plain_code_in_a_race(
     # On an Intel processor the reference form comes first at this size.
     monkeypatch.setattr("synthbench.backends.torch.cpu_matmul.made_by_intel", lambda: False)
     monkeypatch.setattr("synthbench.measure.kernel_choice._timer", forced)
-    monkeypatch.setattr("synthbench.measure.kernel_choice.MOST_SECONDS", math.inf)
-    found = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None)
+    found = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None, most_seconds=math.inf)
     assert found.choice is not None
     first = found.choice.kernels[0].kernel
     assert first.path != "reference form"
     assert found.choice.chosen == (Kernel("reference form") if chosen else first)
 
 
-def test_steps_that_take_too_long_are_not_timed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("synthbench.measure.kernel_choice.MOST_SECONDS", 0.0)
-    found = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None)
+def test_steps_that_take_too_long_are_not_timed() -> None:
+    found = choose_kernel(raced_cell(cell()).model_dump(mode="json"), None, most_seconds=0.0)
     assert found.choice is None and found.is_long
     assert found.problem == "V at 8: its steps take too long to time"
 

@@ -214,11 +214,65 @@ def test_where_that_changes_a_winner_the_lengths_between_are_timed() -> None:
     assert chosen == {4: SLOW, 8: SLOW, 16: SLOW, 32: SLOW, 64: FAST} and notes == []
 
 
-@pytest.mark.parametrize(("seconds", "of_a_race"), [(60.0, 0.3), (750.0, 0.3), (1500.0, 0.6)])
-def test_a_race_may_take_longer_where_there_is_more_time(seconds: float, of_a_race: float) -> None:
+@pytest.mark.parametrize(
+    ("seconds", "of_a_race", "of_steps"),
+    [(60.0, 0.3, 5.0), (300.0, 0.3, 5.0), (750.0, 0.3, 12.5), (1500.0, 0.6, 25.0)],
+)
+def test_a_race_may_take_longer_where_there_is_more_time(
+    seconds: float, of_a_race: float, of_steps: float
+) -> None:
     host = FakeHost()
     races(host, seconds=seconds)
-    assert {request["seconds"] for request in host.requests} == {of_a_race}
+    given = {(request["seconds"], request["most_seconds"]) for request in host.requests}
+    assert given == {(of_a_race, of_steps)}
+
+
+class LongBatches(FakeHost):
+    """Steps of batch 8 and more take too long."""
+
+    def call(self, target: str, request: dict[str, Any], seconds: float) -> Any:
+        if target == CHOOSE and request["cell"]["batch"] >= 8:
+            return Timed(None, True, "its steps take too long to time", is_long=True)
+        return super().call(target, request, seconds)
+
+
+def made_by(
+    host: FakeHost, cells: Sequence[Cell], sure: Sequence[KernelChoice] = ()
+) -> list[tuple[KernelChoice, bool]]:
+    race = Race(cast(dict[str, Host], {"torch": host}), Silent(), 60.0, 60.0)
+    made = list(race.choose(cells, [choice.cell for choice in sure], sure=sure))
+    return [(choice, one.is_own) for one in made for choice in one.choices]
+
+
+def test_where_steps_are_too_long_the_choice_of_another_batch_is_taken() -> None:
+    """Before any other the one of the same mixer; it is not kept for later runs."""
+    host = LongBatches(winner=lambda length: FAST if length == 8 else SLOW)
+    cells = [
+        cell(variant=variant, seq_len=length, max_len=length, batch=batch)
+        for variant, batch in (("V", 1), ("V", 2), ("V", 8), ("light_conv", 8))
+        for length in (4, 8)
+    ]
+    found = made_by(host, cells)
+    timed = [(c.cell.batch, c.cell.seq_len, c.chosen) for c, is_own in found if is_own]
+    assert sorted(timed, key=str) == [(1, 4, SLOW), (1, 8, FAST), (2, 4, SLOW), (2, 8, FAST)]
+    assert [(c.cell.batch, c.cell.seq_len, c.chosen, c.like) for c, own in found if not own] == [
+        (8, 4, SLOW, ["V at 4, batch 2"]), (8, 8, FAST, ["V at 8, batch 2"]),
+    ]  # fmt: skip
+
+
+def test_where_steps_are_too_long_a_choice_of_an_earlier_run_is_taken() -> None:
+    of_v = [
+        KernelChoice(cell=raced_cell(cell(seq_len=n, max_len=n, batch=batch)), chosen=chosen)
+        for n, batch, chosen in ((4, 1, SLOW), (8, 64, FAST), (16, 1, FAST))
+    ]
+    of_r = KernelChoice(cell=raced_cell(cell(variant="R", batch=4)), chosen=SLOW)
+    ((found, is_own),) = made_by(LongBatches(), [cell(batch=8)], [*of_v, of_r])
+    assert (found.chosen, found.like, is_own) == (FAST, ["V at 8, batch 64"], False)
+    ((found, _),) = made_by(LongBatches(), [cell(batch=8)], [of_v[0], of_r])
+    assert (found.chosen, found.like) == (SLOW, ["V at 4, batch 1"])
+    assert made_by(LongBatches(), [cell(batch=8)], [of_r]) == []
+    other = KernelChoice(cell=of_v[1].cell, chosen=Kernel("not offered here"))
+    assert made_by(LongBatches(), [cell(batch=8)], [other]) == []
 
 
 def test_the_time_that_is_left_goes_where_the_work_differs_most(
@@ -324,8 +378,8 @@ def test_when_the_time_has_passed_the_rest_is_reported() -> None:
     assert found == [] and host.raced == []
     assert notes == [
         "kernels were not timed for 8 shapes: the 0 s for it had passed; their cells use the "
-        "kernel of the nearest length that was timed, or the one that needs no measurement. "
-        "`synthbench tune --minutes 30` times them for later runs"
+        "kernel of the nearest length or batch size that was timed, or the one that needs no "
+        "measurement. `synthbench tune --minutes 30` times them for later runs"
     ]
 
 

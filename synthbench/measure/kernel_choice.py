@@ -36,7 +36,8 @@ from synthbench.run_info import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell, model_of
 
 SECONDS = 0.3  # per cell, after the kernels are built; the least number of rounds may take longer
-MOST_SECONDS = 5.0  # that two steps of each kernel may take: beyond it, a shorter length decides
+# That two steps of each kernel may take: beyond it, a shorter length or another batch decides.
+MOST_SECONDS = 5.0
 ATTEMPTS = 2  # a race that something disturbed is repeated
 # Seconds: one that took longer has steps that another process changes little. Far cores change all.
 REPEATED_UP_TO = 1.0
@@ -136,18 +137,21 @@ def choose_kernel(
     memory_bytes: int | None,
     seconds: float = SECONDS,
     cores_may_be_near: bool = True,
+    most_seconds: float = MOST_SECONDS,
 ) -> Timed:
     """The choice for a raced cell, given as JSON.
 
-    `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race.
-    `cores_may_be_near`: whether far cores are a disturbance, see `UsualDistance`.
+    `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race,
+    where that is enough for a few steps of each kernel. `cores_may_be_near`: whether far cores are
+    a disturbance, see `UsualDistance`. `most_seconds`: that two steps of each kernel may take.
     """
     asked = Cell.model_validate(cell)
     own = is_own(parse(asked.variant))
     try:
         backend = _backend_of(asked)
         available = available_memory_for(backend, asked, memory_bytes)
-        return Timed(choice_of(backend, asked, seconds, available, cores_may_be_near), own)
+        choice = choice_of(backend, asked, seconds, available, cores_may_be_near, most_seconds)
+        return Timed(choice, own)
     except LongStepsError as error:
         return Timed(None, own, str(error), is_long=True)
     except Exception as error:  # such as out of memory: other lengths may do
@@ -161,11 +165,12 @@ def choice_of(
     seconds: float = SECONDS,
     available: int | None = None,
     cores_may_be_near: bool = True,
+    most_seconds: float = MOST_SECONDS,
 ) -> KernelChoice | None:
     """The choice for a raced cell in this process; None if there is none to make.
 
     Raises TooLargeError if the steps of all kernels together need more than `available` bytes, and
-    LongStepsError if timing them would take much longer than MOST_SECONDS.
+    LongStepsError if two steps of each would take longer than `most_seconds`.
     """
     model, setting = model_of(cell), setting_of(cell)
     kernels = _kernels_of(backend, model, cell)
@@ -184,7 +189,7 @@ def choice_of(
 
     keep_freed_memory()
     steps, failed = {kernels[0]: built(kernels[0])}, {}
-    if is_long(_timer(steps), kernels):
+    if is_long(_timer(steps), kernels, most_seconds):
         raise LongStepsError(f"{cell.variant} at {cell.seq_len}: its steps take too long to time")
     for kernel in kernels[1:]:
         try:
@@ -227,9 +232,11 @@ def far_cores(distance: float | None) -> list[str]:
     ]
 
 
-def is_long(timed: Callable[[Kernel], float], kernels: Sequence[Kernel]) -> bool:
-    """Whether two steps of each kernel take too long, by the first one; its first steps may."""
-    return all(2 * len(kernels) * timed(kernels[0]) > MOST_SECONDS for _ in range(2))
+def is_long(
+    timed: Callable[[Kernel], float], kernels: Sequence[Kernel], most_seconds: float
+) -> bool:
+    """Whether two steps of each kernel take too long, by the first one; its first step may."""
+    return all(2 * len(kernels) * timed(kernels[0]) > most_seconds for _ in range(2))
 
 
 def require_room(

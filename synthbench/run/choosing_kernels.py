@@ -34,7 +34,7 @@ def choose_kernels(
             runner.limits().memory_bytes, runner.usual_distance,
         )  # fmt: skip
         decided = [*used, *(choice.cell for choice in runner.choices)]
-        for made in race.choose(cells, decided, doubtful):
+        for made in race.choose(cells, decided, doubtful, sure):
             runner.choices += made.choices
             runner.counted.update(choice.cell.id for choice in made.choices)
             if made.is_own:

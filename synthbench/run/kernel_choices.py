@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.core_distance import UsualDistance
-from synthbench.measure.kernel_choice import SECONDS, Offer, Timed, has_choice, raced_cell
+from synthbench.measure.kernel_choice import (
+    MOST_SECONDS,
+    SECONDS,
+    Offer,
+    Timed,
+    has_choice,
+    raced_cell,
+)
 from synthbench.run.cell_words import describe
 from synthbench.run.host_client import Host
 from synthbench.run.kernel_search import Search
-from synthbench.run.kernel_series import Series, by_length, groups_of, taken
+from synthbench.run.kernel_series import Series, by_length, groups_of, taken, taken_of_others
 from synthbench.run.progress import Observer
 from synthbench.run_info import KernelChoice
 from synthbench.suites.cell import Cell
@@ -26,7 +33,10 @@ from synthbench.suites.cell import Cell
 OFFERS = "synthbench.measure.kernel_choice:offers"
 CHOOSE = "synthbench.measure.kernel_choice:choose_kernel"
 LEAST_SECONDS = 1.0  # that a call may take, however little is left
-RACE_SHARE = 1 / 2500  # of the time for all: how long one race may take, if that is more than usual
+# Of the time for all: how long one race may take, and two steps of each kernel of a cell, if that
+# is more than usual.
+RACE_SHARE = 1 / 2500
+STEPS_SHARE = 1 / 60
 
 
 NOTHING = Offer((), "")
@@ -61,23 +71,31 @@ class Race:
         """How long one race may take: more steps tell kernels apart that are nearly as fast."""
         return max(SECONDS, RACE_SHARE * self.seconds)
 
+    @property
+    def most_seconds(self) -> float:
+        """How long two steps of each kernel may take: with more time, larger shapes are timed."""
+        return max(MOST_SECONDS, STEPS_SHARE * self.seconds)
+
     def choose(
         self,
         cells: Iterable[Cell],
         decided: Iterable[Cell],
         doubtful: Iterable[KernelChoice] = (),
+        sure: Iterable[KernelChoice] = (),
     ) -> Iterator[Made]:
         """The choices that cells need, as they are made; none for those `decided` already.
 
         `doubtful`: choices that something disturbed in earlier runs. They are made again, and used
-        where the time is not enough for that.
+        where the time is not enough for that. `sure`: the other choices of earlier runs; a mixer
+        that cannot be timed takes what they chose for it at other sizes.
 
         First one mixer of each group is timed, those with most kernels first, all of them at one
         length before any is timed at the next; then the others, those first whose work differs most
         from that one's. Where something disturbed the timing, it is done once more at the end, and
         counts then. What is left when the seconds have passed takes the choice of its group.
         Where that has none either, or cannot be timed, it is reported to the observer: those cells
-        use the kernel of the nearest length, or the one that needs no measurement.
+        use the kernel of the nearest length, of this or another batch size, or the one that needs
+        no measurement.
         """
         groups = [
             [(series, Search(series.cells, series.offers)) for series in members]
@@ -105,6 +123,8 @@ class Race:
                 for choice in search.fill(before):
                     yield Made([choice], is_own=False)  # it is in the cache already
         untimed = 0
+        searches = (search for group in groups for _, search in group)
+        known = [*sure, *(choice for search in searches for choice in search.choices)]
         for group in groups:
             _, first = group[0]
             for series, search in group:
@@ -113,12 +133,14 @@ class Race:
                 if rest:
                     is_whole = not (search.wanted and first.wanted)
                     yield Made(rest, search.is_own and first.is_own and is_whole)
+                elif not search.found and (rest := taken_of_others(series, search, known)):
+                    yield Made(rest, is_own=False)
         if untimed:
             self.observer.note(
                 f"kernels were not timed for {untimed} shapes: the {self.seconds:g} s for it had "
-                "passed; their cells use the kernel of the nearest length that was timed, or the "
-                "one that needs no measurement. `synthbench tune --minutes 30` times them for "
-                "later runs"
+                "passed; their cells use the kernel of the nearest length or batch size that was "
+                "timed, or the one that needs no measurement. `synthbench tune --minutes 30` times "
+                "them for later runs"
             )
 
     def _timed(self, order: Iterable[Sequence[Search]]) -> Iterator[tuple[Search, int]]:
@@ -139,6 +161,7 @@ class Race:
             "memory_bytes": self.memory_bytes,
             "seconds": self.race_seconds,
             "cores_may_be_near": self.usual_distance.is_near,
+            "most_seconds": self.most_seconds,
         }
         timed: Timed | None = self._call(cell, CHOOSE, request)
         if timed is None and self.left <= 0:

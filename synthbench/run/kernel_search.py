@@ -67,6 +67,11 @@ class Search:
             for place in range(a + 1, b)
         ]
 
+    @property
+    def choices(self) -> list[KernelChoice]:
+        """All that this search has: what was timed, and what other lengths take of it."""
+        return [*self.found.values(), *self.between(), *self.nearest()]
+
     def nearest(self) -> list[KernelChoice]:
         """The choices for the rest: the kernel of the nearest length, the longer one of two.
 
@@ -89,13 +94,14 @@ class Search:
 
 def taken_from(cell: Cell, *choices: KernelChoice) -> KernelChoice:
     """The choice for a cell that was not timed itself: that of others with the same kernels."""
-    like = [
-        place
-        for choice in choices
-        for place in choice.like or [f"{choice.cell.variant} at {choice.cell.seq_len}"]
-    ]
+    like = [place for choice in choices for place in choice.like or [_place(choice.cell, cell)]]
     warnings = dict.fromkeys(warning for choice in choices for warning in choice.warnings)
     return KernelChoice(
         cell=cell, chosen=choices[0].chosen, compared=choices[0].compared, like=like,
         warnings=list(warnings),
     )  # fmt: skip
+
+
+def _place(timed: Cell, cell: Cell) -> str:
+    batch = f", batch {timed.batch}" if timed.batch != cell.batch else ""
+    return f"{timed.variant} at {timed.seq_len}{batch}"

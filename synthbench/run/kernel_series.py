@@ -56,10 +56,20 @@ def by_length(cells: Iterable[Cell]) -> list[list[Cell]]:
     """
     groups: dict[str, list[Cell]] = {}
     for cell in cells:
-        own = cell.model.max_len == cell.seq_len
-        spec = cell.model.model_copy(update={"max_len": 1}) if own else cell.model
-        groups.setdefault(cell.changed(seq_len=1, model=spec).id, []).append(cell)
+        groups.setdefault(of_any_length(cell).id, []).append(cell)
     return [sorted(group, key=lambda cell: cell.seq_len) for group in groups.values()]
+
+
+def of_any_length(cell: Cell) -> Cell:
+    """The cell without its length: equal for those that differ in nothing else."""
+    own = cell.model.max_len == cell.seq_len
+    spec = cell.model.model_copy(update={"max_len": 1}) if own else cell.model
+    return cell.changed(seq_len=1, model=spec)
+
+
+def of_any_size(cell: Cell) -> str:
+    """What is equal for cells that differ only in their length and batch size."""
+    return of_any_length(cell).changed(batch=1).id
 
 
 def groups_of(found: Iterable[Series]) -> list[list[Series]]:
@@ -85,10 +95,34 @@ def taken(series: Series, search: Search, first: Search) -> list[KernelChoice]:
     if not search.wanted or search is first:
         return own
     done = {search.cells[place].id for place in search.known}
-    of_first = [*first.found.values(), *first.between(), *first.nearest()]
-    at_length = {choice.cell.seq_len: choice for choice in of_first}
+    at_length = {choice.cell.seq_len: choice for choice in first.choices}
     made = {choice.cell.id: choice for choice in own}
     for cell in series.cells:
         if cell.id not in done and (choice := at_length.get(cell.seq_len)) is not None:
             made[cell.id] = taken_from(cell, choice)
     return list(made.values())
+
+
+def taken_of_others(
+    series: Series, search: Search, choices: Iterable[KernelChoice]
+) -> list[KernelChoice]:
+    """What a mixer without choices of its own takes: of the nearest length, then batch size.
+
+    `choices`: those of any mixer, from which its own are taken. There is none where a length
+    failed, or where its form lacks that kernel.
+    """
+    wanted = of_any_size(series.cells[0])
+    same = [choice for choice in choices if of_any_size(choice.cell) == wanted]
+    made = []
+    for place, (cell, offer) in enumerate(zip(series.cells, series.offers, strict=True)):
+        fit = [one for one in same if any(one.chosen.is_like(kernel) for kernel in offer.kernels)]
+        if fit and place not in search.failed:
+            made.append(taken_from(cell, min(fit, key=lambda one: _distance(cell, one.cell))))
+    return made
+
+
+def _distance(cell: Cell, other: Cell) -> tuple[float, ...]:
+    """How far another size is: in length, then in batch size; of two equally far, the larger."""
+    sizes = ((cell.seq_len, other.seq_len), (cell.batch, other.batch))
+    far = [abs(math.log(theirs / own)) for own, theirs in sizes]
+    return (*far, -other.seq_len, -other.batch)
