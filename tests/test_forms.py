@@ -63,6 +63,21 @@ def test_the_ratio_of_the_forms_is_the_known_one() -> None:
     assert value(table, "util % fused", **keys) == pytest.approx(40, rel=0.01)
 
 
+def test_a_fused_form_that_runs_the_reference_form_gets_no_verdict() -> None:
+    """Four times as fast can then only be noise; where another kernel is used too, it is not."""
+    found = []
+    for one in records():
+        kernels = {"V": ["reference form"], "R": ["reference form", "wide"]}[one.cell.variant]
+        kernels = kernels if one.cell.form == "fused" else []
+        measured = one.measurements.model_copy(update={"kernels": kernels})
+        found.append(one.model_copy(update={"measurements": measured}))
+    table = made(found)["forms"]
+    at = {column.name: place for place, column in enumerate(table.columns)}
+    plain = {row[2:4] for row in table.rows if row[at["time verdict"]] == "same program"}
+    assert plain == {("V", 64), ("V", 128)}
+    assert value(table, "time ratio", variant="V", length=64) == pytest.approx(4)
+
+
 def test_rows_of_other_settings_stay_apart_and_auto_stands_for_fused() -> None:
     found = [r for batch in (1, 2) for r in records(1, other="auto", batch=batch)]
     table = made(found)["forms"]

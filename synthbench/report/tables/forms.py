@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from synthbench.analysis.comparison import Comparison, Judgement
+from synthbench.backends.kernel_record import REFERENCE_KERNEL
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
 from synthbench.report.data.table import Column, Table, Value
@@ -18,6 +19,7 @@ from synthbench.report.tables.utilisation import share
 
 REFERENCE = "form=reference"  # a part of the grid's setting
 OTHERS = ("form=fused", "form=auto")
+SAME_PROGRAM = "same program"  # the kernel of the fused form is the reference form
 
 
 def form_pairs(grid: Grid) -> dict[str, str]:
@@ -64,6 +66,8 @@ def forms(grid: Grid, context: Context) -> Table | None:
     for key_cells, reference, fused in pairs_of_cells:
         one = found[fused]
         row: list[Value] = [one] * 4 if isinstance(one, str) else _entry(judged[fused])
+        if isinstance(one, Comparison) and _is_plain(grid, fused):
+            row[-1] = SAME_PROGRAM
         row += [_memory_ratio(grid, reference, fused)]
         row += [
             share(grid, key, context.ceilings_of(grid.machine(key))) for key in (reference, fused)
@@ -74,7 +78,9 @@ def forms(grid: Grid, context: Context) -> Table | None:
         "round, and within a process where both forms were timed in turn there (`paired: form`); "
         "above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
         "interval and a verdict on the fused form, as in `ratios`. With one round, the interval "
-        "comes only from the samples within that round and is too narrow. memory: peak memory of "
+        "comes only from the samples within that round and is too narrow. "
+        f"`{SAME_PROGRAM}`: the kernel chosen for the fused form is the reference form, so what "
+        "the ratio differs from 1 is noise. memory: peak memory of "
         "reference over fused. util %: share of the device's best matrix-product rate, as in "
         "`utilisation`."
     )
@@ -97,6 +103,11 @@ def _pairs_of_cells(grid: Grid, pairs: dict[str, str]) -> Iterator[tuple[Row, Ke
 def _entry(judgement: Judgement) -> list[Value]:
     low, high = judgement.estimate.interval()
     return [judgement.estimate.ratio, low, high, verdict_text(judgement)]
+
+
+def _is_plain(grid: Grid, fused: Key) -> bool:
+    row = grid.cell(fused)
+    return row is not None and row["kernels"] == REFERENCE_KERNEL
 
 
 def _memory_ratio(grid: Grid, reference: Key, fused: Key) -> Value:
