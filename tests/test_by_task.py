@@ -56,6 +56,18 @@ def test_lengths_that_are_selected_hold_for_every_task() -> None:
     assert {(cell.task, cell.seq_len) for cell in plan.cells} == {("mqar", 40), ("listops", 40)}
 
 
+def test_so_do_modes_and_batch_sizes_whatever_the_section_of_a_task_says() -> None:
+    section = TWO_TASKS["by_task"]["listops"]
+    own = section | {"axes": {"seq_len": [24], "batch": [7], "mode": ["train"]}}
+    several = suite(by_task={"listops": own})
+    cells = plan_suite(several, "cpu", batches=[3]).cells
+    assert {(c.task, c.seq_len, c.batch) for c in cells} == {("mqar", 32, 3), ("listops", 24, 3)}
+    skipped = plan_suite(several, "cpu", modes=["forward"]).skipped  # learning tasks train
+    assert {(s.cell.task, s.cell.mode) for s in skipped} == {
+        ("mqar", "forward"), ("listops", "forward"),
+    }  # fmt: skip
+
+
 def test_lengths_that_are_selected_are_those_of_the_stored_settings() -> None:
     """By which `compare` knows what a run was to measure."""
     plan = plan_suite(suite(), "cpu", seq_lens=[40])

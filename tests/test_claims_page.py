@@ -21,9 +21,9 @@ from synthbench.report.paper.reasons import REASONS
 from synthbench.report.paper.tables import paper_tables
 from synthbench.run_info import RunInfo
 from synthbench.store import append_record, create_run, list_runs
+from tests.command_line import REPOSITORY, Captured, refused, synthbench
 from tests.learning_records import learning_cell, learning_record
 from tests.test_claims_check import LOSS, SPEED, claimed, count_run, shifted, step_run, trained_run
-from tests.test_cli import REPOSITORY, Captured, refused, synthbench
 from tests.test_tables import cell, info, record
 
 RESULTS = REPOSITORY / "results"

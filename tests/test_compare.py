@@ -24,7 +24,7 @@ from synthbench.report.compare.tables import comparison_tables
 from synthbench.report.compare.text import comparisons_markdown
 from synthbench.run_info import Ceiling, Machine
 from synthbench.store import Run, append_record, create_run
-from tests.test_cli import Captured, refused, synthbench
+from tests.command_line import Captured, refused, synthbench
 from tests.test_tables import cell, info, record, run_of
 
 VARIANTS = ("V", "R", "FR(rank=32)+V")

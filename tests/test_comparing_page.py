@@ -14,7 +14,7 @@ from synthbench.cli.app import app
 from synthbench.report.compare.gate import parse_conditions
 from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import load_suite
-from tests.test_cli import Captured, synthbench
+from tests.command_line import Captured, synthbench
 from tests.test_compare import records, store
 from tests.test_tables import run_of
 

@@ -18,7 +18,8 @@ from synthbench.devices import KINDS
 from synthbench.mixers.catalog import SHOWCASE
 from synthbench.report.tables.catalog import TABLES
 from synthbench.suites.find import list_suites
-from tests.test_cli import REPOSITORY, Captured, made_run, synthbench
+from synthbench.suites.selection import FRAMEWORKS, MODES
+from tests.command_line import REPOSITORY, Captured, made_run, synthbench
 
 SLOW = ("torch", "jax", "flax", "pandas", "scipy", "altair", "ruptures", "rich")
 
@@ -92,7 +93,7 @@ def test_every_argument_of_a_kind_is_completed() -> None:
     """By the names of the parameters, so that a new command cannot forget it."""
     commands = typer.main.get_command(app)
     assert isinstance(commands, TyperGroup)
-    kinds = {"suite", "run", "runs", "device", "variant", "variants", "framework"}
+    kinds = {"suite", "run", "runs", "device", "variant", "variants", "framework", "mode"}
     found: set[str] = set()
     for name, command in commands.commands.items():
         for parameter in command.params:
@@ -105,12 +106,15 @@ def test_every_argument_of_a_kind_is_completed() -> None:
     assert found == kinds
 
 
-# A name of the user's own, and a framework of which one is chosen.
-NOT_COMPLETED = {("inspect", "framework"), ("init", "suite")}
+# A name of the user's own, and a framework and a mode of which one is chosen.
+NOT_COMPLETED = {("inspect", "framework"), ("init", "suite"), ("plot", "mode")}
 
 
 def test_all_suites_variants_and_tables_are_offered() -> None:
     assert completion.complete_suite("") == list(list_suites())
+    assert completion.complete_frameworks("") == list(FRAMEWORKS)
+    assert completion.complete_modes("") == list(MODES)
+    assert completion.complete_modes("train,f") == ["train,forward"]
     assert completion.complete_variant("") == SHOWCASE
     assert completion.complete_table("") == list(TABLES)
     assert completion.complete_table("memory_") == ["memory_parts"]

@@ -13,7 +13,7 @@ import pytest
 from synthbench.errors import ResultsError
 from synthbench.report.paper.measured import Measured
 from synthbench.store import INFO, RECORDS, append_record, list_runs, read_info, read_run
-from tests.test_cli import Captured, cell, made_run, refused, synthbench
+from tests.command_line import Captured, cell, made_run, refused, synthbench
 from tests.test_tables import record
 
 Damage = Callable[[Path], object]

@@ -24,7 +24,7 @@ from synthbench.report.history.as_json import histories_json
 from synthbench.report.history.history import Chosen, History, Line, histories
 from synthbench.report.history.tables import bars_of, change_text, history_tables
 from synthbench.run_info import Machine
-from tests.test_cli import Captured, refused, synthbench
+from tests.command_line import Captured, refused, synthbench
 from tests.test_compare import LENGTHS, VARIANTS, on_machine, records, store
 from tests.test_tables import cell, record, run_of
 

@@ -80,7 +80,33 @@ def test_selections_replace_variants_and_lengths_and_choose_frameworks() -> None
     assert found.frameworks == ("jax",)
 
 
+def test_selections_replace_modes_and_batch_sizes() -> None:
+    found = plan(SMALL, modes=["decode", "train", "decode"], batches=[3, 2])
+    assert {(c.mode, c.batch) for c in found.cells} == {
+        (mode, batch) for mode in ("decode", "train") for batch in (2, 3)
+    }
+    axes = found.settings.axes
+    assert (axes.mode, axes.batch) == (("decode", "train"), (3, 2))
+    few = SMALL.replace("seq_len:", "tokens_at_most: 16, seq_len:")
+    assert {(c.seq_len, c.batch) for c in plan(few, batches=[1, 2]).cells} == {
+        (8, 1), (16, 1), (8, 2),
+    }  # fmt: skip
+    repeats = SMALL.replace("seq_len:", "batch: [2, 2], seq_len:")
+    assert any("axes.batch has 2 more than once" in note for note in plan(repeats).notes)
+    assert not any("axes.batch" in note for note in plan(repeats, batches=[2]).notes)
+
+
 def test_wrong_selections_are_told() -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean forward"):
+        plan(SMALL, modes=["forwrad"])
+    with pytest.raises(NotationError, match="batch size 0 is too small; use 1 or more"):
+        plan(SMALL, batches=[0])
+    with pytest.raises(NotationError, match=f"batch size {10**15} is too large; use at most"):
+        plan(SMALL, batches=[10**15])
+    nothing: list[str] = []
+    for selection in ({"seq_lens": nothing}, {"modes": nothing}, {"batches": nothing}):
+        with pytest.raises(NotationError, match="nothing to run: an empty list for the axis"):
+            plan(SMALL, "cpu", **selection)
     with pytest.raises(UnknownNameError, match="Did you mean torch"):
         plan(SMALL, frameworks=["troch"])
     with pytest.raises(NotationError, match="no cells for jax"):

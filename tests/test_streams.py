@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from synthbench.cli import main, streams
-from tests.test_cli import ENVIRONMENT, Captured, made_run, refused
+from tests.command_line import ENVIRONMENT, Captured, made_run, refused
 
 
 def stream(**options: Any) -> io.TextIOWrapper:

@@ -14,6 +14,7 @@ from synthbench.devices import AUTO, KINDS
 from synthbench.errors import SynthbenchError
 
 FRAMEWORKS = ("torch", "jax")
+MODES = ("forward", "train", "decode")
 GPU_FILES = Path("/dev")  # a GPU of NVIDIA's is /dev/nvidia0
 TABLE_CATALOG = "synthbench.report.tables.catalog"
 
@@ -80,6 +81,12 @@ def complete_frameworks(incomplete: str) -> list[str]:
     """Frameworks separated by commas."""
     before, last = _split_last(incomplete)
     return [before + name for name in _starting(last, FRAMEWORKS)]
+
+
+def complete_modes(incomplete: str) -> list[str]:
+    """Modes separated by commas."""
+    before, last = _split_last(incomplete)
+    return [before + name for name in _starting(last, MODES)]
 
 
 def complete_table(incomplete: str) -> list[str]:

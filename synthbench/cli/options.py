@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from synthbench.cli.completion import (
     complete_device,
     complete_frameworks,
+    complete_modes,
     complete_suite,
     complete_variants,
 )
@@ -77,6 +78,25 @@ SeqLenOption = Annotated[
         show_default=False,
     ),
 ]
+ModeOption = Annotated[
+    list[str],
+    typer.Option(
+        "--mode",
+        metavar="forward,train",
+        help="These modes in place of the suite's, by comma: forward, train, decode.",
+        show_default=False,
+        autocompletion=complete_modes,
+    ),
+]
+BatchOption = Annotated[
+    list[str],
+    typer.Option(
+        "--batch",
+        metavar="1,8",
+        help="These batch sizes in place of the suite's, by comma. Repeatable.",
+        show_default=False,
+    ),
+]
 SlotsOption = Annotated[
     int | None,
     typer.Option(
@@ -89,10 +109,12 @@ SlotsOption = Annotated[
 ]
 
 
-MOST_DIGITS = 18  # of a length
+MOST_DIGITS = 18  # of a size
 FRAMEWORKS_ADVICE = "write --framework torch,jax, or one of the two"
 VARIANTS_ADVICE = "write variants like V,FR(rank=32)+V; `synthbench list variants` shows them"
 LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
+MODES_ADVICE = "write --mode forward,train, or one of the two"
+BATCHES_ADVICE = "write batch sizes like --batch 1,8"
 
 
 def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
@@ -122,15 +144,37 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
     return entries
 
 
+def replaced_axes(
+    variants: list[str], seq_len: list[str], mode: list[str], batch: list[str]
+) -> dict[str, Any]:
+    """What these options replace of a suite, as `plan_suite` takes it; None: nothing.
+
+    Raises NotationError for what cannot be read.
+    """
+    return {
+        "variants": split_list(variants) or None,
+        "seq_lens": split_lengths(seq_len) or None,
+        "modes": split_list(mode, MODES_ADVICE) or None,
+        "batches": split_batches(batch) or None,
+    }
+
+
 def split_lengths(texts: Iterable[str]) -> list[int]:
-    """Parse integers separated by commas; raises NotationError for anything else."""
-    lengths: list[int] = []
-    for entry in split_list(texts, LENGTHS_ADVICE):
+    """Parse lengths separated by commas; raises NotationError for anything else."""
+    return _split_integers(texts, "a length", LENGTHS_ADVICE)
+
+
+def split_batches(texts: Iterable[str]) -> list[int]:
+    """Parse batch sizes separated by commas; raises NotationError for anything else."""
+    return _split_integers(texts, "a batch size", BATCHES_ADVICE)
+
+
+def _split_integers(texts: Iterable[str], what: str, advice: str) -> list[int]:
+    found: list[int] = []
+    for entry in split_list(texts, advice):
         if not (entry.isascii() and entry.isdecimal()):
-            raise NotationError(f"{quote(entry)} is not an integer; {LENGTHS_ADVICE}")
+            raise NotationError(f"{quote(entry)} is not an integer; {advice}")
         if len(entry) > MOST_DIGITS:
-            raise NotationError(
-                f"{quote(entry)} has too many digits for a length; {LENGTHS_ADVICE}"
-            )
-        lengths.append(int(entry))
-    return lengths
+            raise NotationError(f"{quote(entry)} has too many digits for {what}; {advice}")
+        found.append(int(entry))
+    return found

@@ -14,15 +14,17 @@ import typer
 from synthbench.cli.call_again import call_again, given_options
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    BatchOption,
     DeviceOption,
     FrameworkOption,
+    ModeOption,
     Plugin,
     Results,
     SeqLenOption,
     SlotsOption,
     SuiteOption,
     VariantsOption,
-    split_lengths,
+    replaced_axes,
     split_list,
 )
 from synthbench.cli.output import complain, console, say
@@ -50,6 +52,8 @@ def run(
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006
+    mode: ModeOption = [],  # noqa: B006
+    batch: BatchOption = [],  # noqa: B006
     out: Annotated[
         Path | None,
         typer.Option(
@@ -192,14 +196,15 @@ def run(
         raise NotationError("--allow-changed is about an existing run; add --resume")
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
-    selection = (
-        split_list(variants) or None, split_lengths(seq_len) or None, force, data, machines
-    )  # fmt: skip
+    selection = {
+        **replaced_axes(variants, seq_len, mode, batch),
+        "force": force, "data": data, "machines": machines,
+    }  # fmt: skip
     where = resolve_device(device, frameworks or FRAMEWORKS)
     if plugin or has_installed_extensions():
-        plan = plan_in_child(loaded, where, frameworks, *selection, plugins=plugin)
+        plan = plan_in_child(loaded, where, frameworks, **selection, plugins=plugin)
     else:
-        plan = plan_suite(loaded, where, frameworks, *selection)
+        plan = plan_suite(loaded, where, frameworks, **selection)
     if not plan.cells:
         reasons = "; ".join(dict.fromkeys(skip.reason for skip in plan.skipped))
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run: {reasons}")

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from synthbench.cli.completion import complete_frameworks, complete_table, complete_variants
+from synthbench.cli.completion import (
+    complete_frameworks,
+    complete_modes,
+    complete_table,
+    complete_variants,
+)
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    MODES_ADVICE,
     VARIANTS_NAMES,
     split_lengths,
     split_list,
@@ -25,7 +31,6 @@ if TYPE_CHECKING:
     from synthbench.report.data.table import Table
     from synthbench.store import Run
 
-MODES_ADVICE = "write --mode forward,train, or one of the two"
 TABLES_ADVICE = "write --table ratios"
 
 TableOption = Annotated[
@@ -62,7 +67,11 @@ ShownFrameworks = Annotated[
 ShownModes = Annotated[
     list[str],
     typer.Option(
-        "--mode", metavar="forward,train,decode", help="Print only these modes.", show_default=False
+        "--mode",
+        metavar="forward,train,decode",
+        help="Print only these modes.",
+        show_default=False,
+        autocompletion=complete_modes,
     ),
 ]
 ShownLengths = Annotated[

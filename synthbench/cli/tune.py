@@ -8,14 +8,16 @@ import typer
 
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
+    BatchOption,
     DeviceOption,
     FrameworkOption,
+    ModeOption,
     Plugin,
     SeqLenOption,
     SlotsOption,
     SuiteOption,
     VariantsOption,
-    split_lengths,
+    replaced_axes,
     split_list,
 )
 from synthbench.cli.output import console, say
@@ -30,6 +32,8 @@ def tune(
     framework: FrameworkOption = [],  # noqa: B006  typer reads the default, nothing changes it
     variants: VariantsOption = [],  # noqa: B006
     seq_len: SeqLenOption = [],  # noqa: B006
+    mode: ModeOption = [],  # noqa: B006
+    batch: BatchOption = [],  # noqa: B006
     minutes: Annotated[
         float,
         typer.Option(
@@ -57,13 +61,13 @@ def tune(
 
     context.with_resource(ignoring_installed_extensions())
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
-    selection = (split_list(variants) or None, split_lengths(seq_len) or None)
+    selection = replaced_axes(variants, seq_len, mode, batch)
     where = resolve_device(device, frameworks or FRAMEWORKS)
     loaded = load_suite(suite)
     if plugin or has_installed_extensions():
-        plan = plan_in_child(loaded, where, frameworks, *selection, plugins=plugin)
+        plan = plan_in_child(loaded, where, frameworks, **selection, plugins=plugin)
     else:
-        plan = plan_suite(loaded, where, frameworks, *selection)
+        plan = plan_suite(loaded, where, frameworks, **selection)
     if not plan.cells:
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run, so nothing is measured")
     tuned = tune_plan(plan, 60 * minutes, plugin, make_observer(), slots)

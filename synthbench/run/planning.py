@@ -29,12 +29,14 @@ def plan_suite(
     force: bool = False,
     data: str | None = None,
     machines: int | None = None,
+    modes: Iterable[str] | None = None,
+    batches: Iterable[int] | None = None,
     begin: Callable[[Cell], None] = lambda cell: None,
 ) -> Plan:
     """`make_plan` with the checks of the tasks, on one device or a list of several.
 
     `data` replaces the data source of the tasks that have one: a source's name, or a file's path.
-    `machines` replaces `measure.machines`.
+    `machines` replaces `measure.machines`; the rest is as in `make_plan`.
     Raises also for an unknown task or option.
     """
     devices = device_names(device)
@@ -44,7 +46,10 @@ def plan_suite(
     if machines is not None:
         suite = with_machines(suite, devices[0], machines)
     _require_options(suite, devices[0], is_replaced=data is not None)
-    plan = make_plan(suite, devices[0], frameworks, variants, seq_lens, force, check_task, begin)
+    plan = make_plan(
+        suite, devices[0], frameworks, variants, seq_lens, force, check_task, begin,
+        modes=modes, batches=batches,
+    )  # fmt: skip
     if len(devices) > 1:
         spread = plan.settings.measure.machines > 1
         plan = (on_any_of if spread else spread_over_devices)(plan, devices)
@@ -98,6 +103,8 @@ def plan_in_child(
     force: bool = False,
     data: str | None = None,
     machines: int | None = None,
+    modes: Sequence[str] | None = None,
+    batches: Sequence[int] | None = None,
     *,
     plugins: Sequence[str],
 ) -> Plan:
@@ -117,6 +124,8 @@ def plan_in_child(
             "force": force,
             "data": data,
             "machines": machines,
+            "modes": modes,
+            "batches": batches,
         },
     }
     failed = f"suite {suite.name} cannot be planned with its plug-ins: "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
@@ -43,15 +44,15 @@ def settings_for(settings: Settings, task: str) -> Settings:
         raise NotationError(_explained(task, error.errors()[0])) from error
 
 
-def with_lengths(settings: Settings, lengths: tuple[int, ...]) -> Settings:
-    """The settings with these lengths for every task, whatever the sections say."""
+def with_axes(settings: Settings, replaced: Mapping[str, tuple[Any, ...]]) -> Settings:
+    """The settings with these values of axes for every task, whatever the sections say."""
     by_task = {
         task: section.model_copy(
-            update={"axes": {n: values for n, values in section.axes.items() if n != "seq_len"}}
+            update={"axes": {n: values for n, values in section.axes.items() if n not in replaced}}
         )
         for task, section in settings.by_task.items()
     }
-    axes = settings.axes.model_copy(update={"seq_len": lengths})
+    axes = settings.axes.model_copy(update=replaced)
     return settings.model_copy(update={"axes": axes, "by_task": by_task})
 
 

@@ -13,7 +13,7 @@ from synthbench.devices import device_kind, device_names
 from synthbench.errors import NotationError, ShapeError, UnsupportedError
 from synthbench.mixers.notation import canonical
 from synthbench.suites.axes import Axes
-from synthbench.suites.by_task import settings_for, why_empty, with_lengths
+from synthbench.suites.by_task import settings_for, why_empty, with_axes
 from synthbench.suites.cell import Cell, Compile, Framework, model_of
 from synthbench.suites.expansion import expand_all
 from synthbench.suites.selection import FRAMEWORKS as FRAMEWORKS
@@ -21,7 +21,7 @@ from synthbench.suites.selection import (
     choose_frameworks,
     find_baseline,
     notes_on_repeats,
-    require_lengths,
+    replaced_axes,
     sizes_of_mixers,
     unique,
     variants_of_file,
@@ -99,16 +99,19 @@ def make_plan(
     force: bool = False,
     check: Callable[[Cell], None] = lambda cell: None,
     begin: Callable[[Cell], None] = lambda cell: None,
+    modes: Iterable[str] | None = None,
+    batches: Iterable[int] | None = None,
 ) -> Plan:
     """List the cells of a suite on a device, by its name (`devices.py`).
 
-    `frameworks` selects from the suite's; `variants` (any notation) and `seq_lens` replace its
-    axes, also in the plan's settings. With A/A twins (`measure.aa`) each cell of the baseline has a
-    second one, `replica` 1. `force` also runs what is predicted not to fit into memory, whatever
-    the suite says; `check` raises where a cell's task cannot do it, and `begin` is called before
-    each cell is checked. A selection without the baseline, or a suite that has none and names none,
-    is noted: there will be no ratios. Raises UnknownNameError or NotationError for what cannot be
-    read, and for a baseline that the suite names and does not measure.
+    `frameworks` selects from the suite's; `variants` (any notation), `seq_lens`, `modes` and
+    `batches` replace its axes, also in the plan's settings. With A/A twins (`measure.aa`) each
+    cell of the baseline has a second one, `replica` 1. `force` also runs what is predicted not to
+    fit into memory, whatever the suite says; `check` raises where a cell's task cannot do it, and
+    `begin` is called before each cell is checked. A selection without the baseline, or a suite that
+    has none and names none, is noted: there will be no ratios. Raises UnknownNameError or
+    NotationError for what cannot be read, and for a baseline that the suite names and does not
+    measure.
     """
     kind = device_kind(device).name
     settings = suite.settings(kind)
@@ -121,11 +124,10 @@ def make_plan(
     else:
         del lists["variant"]
         names = unique(map(canonical, expand_all(variants)))
-    if seq_lens is not None:
-        del lists["seq_len"]
-    lengths = axes.seq_len if seq_lens is None else require_lengths(seq_lens)
-    if not (chosen and names and lengths):
-        raise NotationError("nothing to run: an empty list of frameworks, variants or lengths")
+    replaced = replaced_axes(seq_lens, modes, batches)
+    lists = {name: values for name, values in lists.items() if name not in replaced}
+    if not (chosen and names):
+        raise NotationError("nothing to run: an empty list of frameworks or variants")
     baseline, notes = find_baseline(suite, settings, names, selected=variants is not None)
     notes = (*notes, *notes_on_repeats(suite, lists))
     if substitute := suite.substitute_for(kind):
@@ -139,8 +141,7 @@ def make_plan(
             "axes": axes.model_copy(update=selected),
         }
     )
-    if seq_lens is not None:
-        settings = with_lengths(settings, lengths)
+    settings = with_axes(settings, replaced)
     cells: dict[str, Cell] = {}
     skipped: dict[str, Skip] = {}
     empty: list[str] = []

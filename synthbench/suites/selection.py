@@ -13,13 +13,14 @@ from synthbench.errors import NotationError, ShapeError, UnknownNameError
 from synthbench.mixers.notation import canonical
 from synthbench.mixers.validation import shorten_list
 from synthbench.models.spec import LARGEST_SIZE
-from synthbench.suites.cell import Framework
+from synthbench.suites.cell import Framework, Mode
 from synthbench.suites.expansion import expand
 from synthbench.suites.measure import Measure
 from synthbench.suites.settings import MixerSizes, Settings
 from synthbench.suites.suite import Suite
 
 FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
+MODES: tuple[Mode, ...] = get_args(Mode)
 
 
 def choose_frameworks(
@@ -142,14 +143,36 @@ def unique(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def require_lengths(seq_lens: Iterable[int]) -> tuple[int, ...]:
-    """Each length once, in order; NotationError for one below 1 or above LARGEST_SIZE."""
-    lengths = tuple(dict.fromkeys(seq_lens))
-    for length in lengths:
-        if length < 1:
-            raise NotationError(f"length {length} is too short; use lengths of 1 or more")
-        if length > LARGEST_SIZE:
-            raise NotationError(
-                f"length {length} is too long; use lengths of at most {LARGEST_SIZE}"
-            )
-    return lengths
+def replaced_axes(
+    seq_lens: Iterable[int] | None,
+    modes: Iterable[str] | None,
+    batches: Iterable[int] | None,
+) -> dict[str, tuple[Any, ...]]:
+    """The axes of a suite that other values replace, by name; None: as the suite says.
+
+    Raises UnknownNameError for a mode that does not exist, and NotationError for an empty list and
+    a size below 1 or above LARGEST_SIZE.
+    """
+    replaced: dict[str, tuple[Any, ...]] = {}
+    if seq_lens is not None:
+        replaced["seq_len"] = _require_sizes("length", seq_lens)
+    if modes is not None:
+        replaced["mode"] = unique(modes)
+        for name in replaced["mode"]:
+            if name not in MODES:
+                raise UnknownNameError("mode", name, MODES)
+    if batches is not None:
+        replaced["batch"] = _require_sizes("batch size", batches)
+    if empty := [name for name, values in replaced.items() if not values]:
+        raise NotationError(f"nothing to run: an empty list for the axis {empty[0]}")
+    return replaced
+
+
+def _require_sizes(what: str, sizes: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(dict.fromkeys(sizes))
+    for size in found:
+        if size < 1:
+            raise NotationError(f"{what} {size} is too small; use 1 or more")
+        if size > LARGEST_SIZE:
+            raise NotationError(f"{what} {size} is too large; use at most {LARGEST_SIZE}")
+    return found
