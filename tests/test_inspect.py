@@ -31,9 +31,10 @@ from synthbench.report.figures.weights import (
     weights_of,
 )
 from synthbench.run_info import RunInfo
-from synthbench.store import append_record, create_run
+from synthbench.store import append_record, create_run, read_run
 from synthbench.suites.cell import Cell, model_of
 from synthbench.tasks.training import as_learning, held_out_batch
+from tests.command_line import synthbench
 
 
 def cell(variant: str, framework: str = "torch", **changes: Any) -> Cell:
@@ -279,6 +280,36 @@ def test_a_cell_of_a_learning_task_is_trained_on_it(
     assert "task cost trains nothing" in capsys.readouterr().err
     assert inspected(str(folder), "--task", "listops") == 2
     assert "task listops needs a model of kind classifier" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_training_that_ended_early_is_drawn_as_the_run_left_it(
+    kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its own batch and number of steps, whether its parameters were kept or it is done again."""
+    text = """
+    axes: {variant: [V], framework: [torch], task: [mqar], mode: [train], seq_len: [16], batch: [2]}
+    model: {kind: decoder, d_model: 16, heads: 2, vocabulary: 20, max_len: null}
+    tasks: {mqar: {steps: 8, evaluations: 4, held_out: 2, pairs: 2, patience: 1, keep: true}}
+    """
+    suite, folder = tmp_path / "own.yaml", tmp_path / "run"
+    suite.write_text(text)
+    synthbench(capsys, "run", "--suite", str(suite), "--device", "cpu", "--out", str(folder))
+    (record,) = read_run(folder).records
+    assert record.measurements.training is not None
+    stopped = record.measurements.training.evaluations[-1].step
+    assert 0 < stopped < 8
+    file = folder / "checkpoints" / f"{record.id}.npz"
+    _, expected = read_checkpoint(file)
+    if not kept:
+        file.unlink()
+    assert inspected(str(folder), "--keep", "--out", str(tmp_path / "out")) == 0
+    assert ("mqar: loss" in capsys.readouterr().err) == (not kept)
+    state = "training" if kept else f"{stopped}-steps"
+    cell, found = read_checkpoint(tmp_path / "out" / f"V-torch-after-{state}.npz")
+    assert cell.id == record.id
+    for name, values in expected.items():
+        np.testing.assert_allclose(found[name], values, rtol=1e-6, atol=1e-7, err_msg=name)
 
 
 @pytest.mark.parametrize("more", [(), ("--task", "mqar")])

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from synthbench.cli.inspected_cells import Wanted, cell_of
+from synthbench.cli.inspected_cells import Wanted, cell_of, steps_of
 from synthbench.cli.output import complain, say
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 START = "at the start"
 END = "after training"
-LEAST_BATCH = 16  # of a cell that trained nothing
+LEAST_BATCH = 16  # of a training that the run did not do
 MOST_BYTES = 240  # of a name: file systems take 255, and "-histograms.svg" follows
 
 Parameters = dict[str, "Array"]
@@ -31,6 +31,7 @@ class Inspected:
     states: Mapping[str, Parameters]
     name: str
     awaits_training: bool = False
+    stop_after: int | None = None  # steps of that training; None: all of its task
 
 
 def from_checkpoint(path: Path, task: str | None) -> Inspected:
@@ -60,17 +61,20 @@ def from_run(run: Path, variant: str, wanted: Wanted) -> Inspected:
     if wanted.is_as_run(cell) and path.is_file():
         _, parameters = read_checkpoint(path)
         return Inspected(cell, {START: _start(cell), END: parameters}, file_name(cell))
-    shown = cell.changed(batch=wanted.batch or max(cell.batch, LEAST_BATCH))
+    steps = steps_of(run, cell) if wanted.is_as_run(cell) else None
+    shown, stop_after = cell, steps  # the training of the run once more, if it did one
+    if steps is None:
+        shown = cell.changed(batch=wanted.batch or max(cell.batch, LEAST_BATCH))
     shown = as_learning(shown, wanted.task, wanted.steps or None)
-    start = {START: _start(shown)}
-    return Inspected(shown, start, file_name(cell), awaits_training=wanted.steps != 0)
+    start, awaits = {START: _start(shown)}, wanted.steps != 0
+    return Inspected(shown, start, file_name(cell), awaits, stop_after)
 
 
 def trained(model: Inspected, plugins: list[str]) -> Inspected:
     """The model with its parameters after a training too, where it awaits one."""
     if not model.awaits_training:
         return model
-    states = {**model.states, **_trained(model.cell, plugins)}
+    states = {**model.states, **_trained(model.cell, plugins, model.stop_after)}
     return replace(model, states=states, awaits_training=False)
 
 
@@ -131,7 +135,7 @@ def _start(cell: Cell) -> Parameters:
     return start_values(model_of(cell).parameters(), cell.seed)
 
 
-def _trained(cell: Cell, plugins: list[str]) -> dict[str, Parameters]:
+def _trained(cell: Cell, plugins: list[str], stop_after: int | None) -> dict[str, Parameters]:
     """The parameters of a learning cell after a training in a process of its framework."""
     from synthbench.run.host_client import Host
 
@@ -139,7 +143,7 @@ def _trained(cell: Cell, plugins: list[str]) -> dict[str, Parameters]:
     try:
         trained = host.call(
             "synthbench.tasks.training:train",
-            {"cell": cell.model_dump(mode="json")},
+            {"cell": cell.model_dump(mode="json"), "stop_after": stop_after},
             timeout_seconds=24 * 3600,
         )
     finally:

@@ -76,6 +76,16 @@ def cell_of(run: Path, variant: str, wanted: Wanted) -> Cell:
     )  # fmt: skip
 
 
+def steps_of(run: Path, cell: Cell) -> int | None:
+    """After how many steps the run's training of a cell ended; None if it did none to its end."""
+    from synthbench.store import read_run
+
+    own = [one for one in read_run(run).records if one.id == cell.id and one.outcome == "ok"]
+    trained = [one.measurements.training for one in own if one.has_training]
+    curves = [training.evaluations for training in trained if training is not None]
+    return curves[-1][-1].step if curves and curves[-1] else None
+
+
 def _cells(run: Path) -> list[Cell]:
     from synthbench.store import read_run
 

@@ -87,8 +87,11 @@ def _splits(cell: Cell) -> Mapping[str, Examples]:
     return task.examples(model_of(cell), cell.seq_len, cell.seed)
 
 
-def train(cell: dict[str, Any]) -> Training:
-    """Train the model of a learning cell (as JSON holds it); runs in a process of its framework."""
+def train(cell: dict[str, Any], stop_after: int | None = None) -> Training:
+    """Train the model of a learning cell (as JSON holds it); runs in a process of its framework.
+
+    `stop_after`: how many of its steps; None: all.
+    """
     asked = Cell.model_validate(cell)
     backend = cast(Backend, importlib.import_module(BACKENDS[asked.framework]))
     task, model = cast(LearningTask, task_of(asked)), model_of(asked)
@@ -100,6 +103,6 @@ def train(cell: dict[str, Any]) -> Training:
             examples.batch(order_of(examples, asked.batch, step, asked.seed)),
             task.learning_rate_at(step),
         )
-        for step in range(task.steps)
+        for step in range(task.steps if stop_after is None else stop_after)
     ]
     return Training(trainer.losses(produced).tolist(), trainer.parameters())
