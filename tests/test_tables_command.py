@@ -58,6 +58,29 @@ def test_tables_are_made_printed_and_checked(
     assert "Did you mean smoke" in refused(capsys, "tables", "smokee")
 
 
+def test_a_run_that_was_interrupted_before_its_first_tables_is_not_checked(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of one's own, ended by Ctrl-C, must not make `make test` fail; a named one does."""
+    monkeypatch.chdir(tmp_path)
+    made_run(Path("results/smoke/1"))
+    interrupted = made_run(Path("results/smoke/2"), finished=None)
+    synthbench(capsys, "tables", "smoke/1")
+    code, out, err = synthbench(capsys, "tables", "--check")
+    assert (code, out) == (0, "the tables of 1 run match the records\n")
+    assert err == f"{interrupted} is unfinished and has no tables yet; not checked\n"
+    code, out, _ = synthbench(capsys, "tables", "smoke/2", "--check")
+    assert code == 1
+    assert "results/smoke/2/tables/speed.csv: missing" in out
+    synthbench(capsys, "tables", "smoke/2")
+    (interrupted / "tables" / "speed.csv").unlink()  # it has tables: they are checked
+    assert synthbench(capsys, "tables", "--check")[0] == 1
+    made_run(Path("results/smoke/3"))  # finished: its tables are missing
+    code, out, _ = synthbench(capsys, "tables", "--check")
+    assert code == 1
+    assert "results/smoke/3/tables/speed.csv: missing" in out
+
+
 @pytest.mark.parametrize("content", ["[]", "3", "null", "{}", "", '{"a":', "[" * 100_000])
 def test_a_run_json_that_is_none_is_told(content: str, capsys: Captured, tmp_path: Path) -> None:
     run = made_run(tmp_path / "smoke" / "1")

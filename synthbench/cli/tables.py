@@ -148,8 +148,14 @@ def _paper(results: Path, page: Path | None, shown: Format) -> None:
 
 
 def _check(runs: list[Path], results: Path | None) -> None:
+    """Check the tables of runs; `results`: the folder of which these are all, with its paper's."""
     from synthbench.report.text.files import check, check_paper
 
+    if results is not None:
+        waiting = [run for run in runs if _awaits_tables(run)]
+        for folder in waiting:
+            complain(f"{folder} is unfinished and has no tables yet; not checked")
+        runs = [run for run in runs if run not in waiting]
     checked = _each(runs, check)
     problems = [problem for found in checked for problem in found]
     of_paper = [] if results is None else check_paper(results)
@@ -166,7 +172,20 @@ def _check(runs: list[Path], results: Path | None) -> None:
         complain(f"the tables of {refused} of {len(runs)} runs could not be checked")
     if commands or refused:
         raise typer.Exit(1)
-    typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) > 1)} match the records")
+    typer.echo(f"the tables of {len(runs)} run{'s' * (len(runs) != 1)} match the records")
+
+
+def _awaits_tables(folder: Path) -> bool:
+    """Whether a run was interrupted before its first tables, as Ctrl-C leaves it."""
+    from synthbench.report.text.files import FOLDER
+    from synthbench.store import read_info
+
+    if (folder / FOLDER).exists():
+        return False
+    try:
+        return read_info(folder).finished is None
+    except ResultsError:  # the check says what is wrong with it
+        return False
 
 
 def _make(folder: Path, shown: Shown, format: Format | None) -> None:
