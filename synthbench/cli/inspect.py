@@ -57,13 +57,16 @@ def inspect(
             "--steps",
             min=0,
             help="Number of training steps.",
-            show_default="those of the cell's task, or 300",
+            show_default="those of the run's training, or 300",
         ),
     ] = None,
     batch: Annotated[
         int | None,
         typer.Option(
-            "--batch", min=1, help="Examples per step.", show_default="the cell's, 16 at least"
+            "--batch",
+            min=1,
+            help="Examples per step.",
+            show_default="those of the run's training, or the cell's, 16 at least",
         ),
     ] = None,
     head: Annotated[

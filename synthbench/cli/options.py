@@ -144,7 +144,7 @@ def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]
     return entries
 
 
-def replaced_axes(
+def axis_options(
     variants: list[str], seq_len: list[str], mode: list[str], batch: list[str]
 ) -> dict[str, Any]:
     """What these options replace of a suite, as `plan_suite` takes it; None: nothing.

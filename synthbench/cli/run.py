@@ -24,7 +24,7 @@ from synthbench.cli.options import (
     SlotsOption,
     SuiteOption,
     VariantsOption,
-    replaced_axes,
+    axis_options,
     split_list,
 )
 from synthbench.cli.output import complain, console, say
@@ -197,7 +197,7 @@ def run(
     loaded = load_suite(suite)
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
     selection = {
-        **replaced_axes(variants, seq_len, mode, batch),
+        **axis_options(variants, seq_len, mode, batch),
         "force": force, "data": data, "machines": machines,
     }  # fmt: skip
     where = resolve_device(device, frameworks or FRAMEWORKS)

@@ -17,7 +17,7 @@ from synthbench.cli.options import (
     SlotsOption,
     SuiteOption,
     VariantsOption,
-    replaced_axes,
+    axis_options,
     split_list,
 )
 from synthbench.cli.output import console, say
@@ -61,7 +61,7 @@ def tune(
 
     context.with_resource(ignoring_installed_extensions())
     frameworks = split_list(framework, FRAMEWORKS_ADVICE) or None
-    selection = replaced_axes(variants, seq_len, mode, batch)
+    selection = axis_options(variants, seq_len, mode, batch)
     where = resolve_device(device, frameworks or FRAMEWORKS)
     loaded = load_suite(suite)
     if plugin or has_installed_extensions():
