@@ -166,10 +166,11 @@ def races(
     variants: Sequence[str] = ("D", "V", "R", "light_conv"),
     seconds: float = 60.0,
     lengths: Sequence[int] = (8, 4),
+    baseline: str = "",
 ) -> tuple[list[Made], list[str]]:
     observer = Notes()
     hosts = cast(dict[str, Host], {"torch": host})
-    race = Race(hosts, observer, seconds, 60.0)
+    race = Race(hosts, observer, seconds, 60.0, baseline=baseline)
     cells = [
         cell(variant=variant, seq_len=length, max_len=length, replica=replica)
         for variant in variants
@@ -187,6 +188,38 @@ def test_each_mixer_is_timed_after_one_of_each_kind() -> None:
     choices = [(c.cell.variant, c.cell.seq_len, c.like) for made in found for c in made.choices]
     assert choices == [(*timed, []) for timed in host.raced]
     assert notes == [] and all(made.is_own for made in found)
+
+
+def test_the_baseline_is_timed_first_and_at_every_length() -> None:
+    """Also where the same kernel wins at the lengths around, and another mixer leads its group."""
+    lengths = (4, 8, 16, 32, 64)
+    host = FakeHost(winner=lambda length: SLOW if length == 8 else FAST)
+    found, notes = races(host, ("V", "D", "R"), lengths=lengths, baseline="D")
+    assert sorted(host.raced[:5]) == [("D", length) for length in lengths]
+    of_others = [(v, n) for n in (16, 4, 64) for v in ("V", "R")]
+    assert host.raced[5:] == of_others and notes == []
+    chosen = {
+        (c.cell.variant, c.cell.seq_len): (c.chosen, c.like) for made in found for c in made.choices
+    }
+    assert len(chosen) == 15
+    assert chosen["D", 8] == (SLOW, []) and chosen["D", 32] == (FAST, [])
+    assert chosen["V", 8] == (FAST, ["V at 4", "V at 16"])
+
+
+def test_where_the_time_ends_the_baseline_takes_what_lies_around(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lengths = (4, 8, 16, 32, 64)
+    host = FakeHost()
+    monkeypatch.setattr(Race, "left", property(lambda race: 3 - len(host.raced)))
+    found, _ = races(host, ("V", "R"), lengths=lengths, baseline="V")
+    assert host.raced == [("V", 16), ("V", 4), ("V", 64)]
+    chosen = {c.cell.seq_len: c.like for made in found for c in made.choices}
+    around = {4: [], 8: ["V at 4", "V at 16"], 16: [], 32: ["V at 16", "V at 64"], 64: []}
+    assert chosen == around
+    # What was not timed is not kept: the next run times it.
+    kept = {c.cell.seq_len for made in found if made.is_own for c in made.choices}
+    assert kept == {4, 16, 64}
 
 
 def test_a_disturbed_race_is_run_again_when_the_others_are_done() -> None:

@@ -6,9 +6,12 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
+
+import pytest
 
 from synthbench.measure.core_distance import ASSUMED_NEAR, FAR, UsualDistance
 from synthbench.measure.kernel_cache import read_choices, store_choices
@@ -17,9 +20,10 @@ from synthbench.run.cell_runner import CellRunner
 from synthbench.run.choosing_kernels import choose_kernels
 from synthbench.run.device_lock import DeviceLock
 from synthbench.run.host_client import Host
-from synthbench.run.kernel_choices import OFFERS
+from synthbench.run.kernel_choices import OFFERS, Made, Race
 from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
+from synthbench.run.tune import tune_plan
 from synthbench.run_info import KernelChoice
 from synthbench.store import INFO, RECORDS, read_info, read_run
 from synthbench.suites.cell import Cell
@@ -128,6 +132,25 @@ def test_a_run_learns_from_earlier_choices_that_cores_are_never_near(tmp_path: P
         runner = runner_after(cache, 60.0, host, [*cells, cell(variant="R")])
         assert {request["cores_may_be_near"] for request in host.requests} == {is_near}
         assert runner.usual_distance.is_near == is_near
+
+
+@pytest.mark.parametrize("baseline", ["V", "R"])
+def test_a_run_and_tune_time_the_baseline_of_the_suite_everywhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, baseline: str
+) -> None:
+    seen: list[str] = []
+
+    def choose(race: Race, *_: object, **__: object) -> list[Made]:
+        seen.append(race.baseline)
+        return []
+
+    monkeypatch.setattr(Race, "choose", choose)
+    small = plan("V", "R")
+    settings = small.settings.model_copy(update={"baseline": baseline})
+    small = replace(small, settings=settings)
+    run_plan(small, tmp_path / "run")
+    tune_plan(small, 1.0, [], Silent())
+    assert seen == [baseline, baseline]
 
 
 def test_a_run_that_goes_on_elsewhere_chooses_and_tries_anew(tmp_path: Path) -> None:

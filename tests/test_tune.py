@@ -112,9 +112,9 @@ def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
             limits=lambda: SimpleNamespace(memory_bytes=None),
         )  # fmt: skip
 
-    def race(*given: Any) -> Race:
+    def race(*given: Any, **named: Any) -> Race:
         seconds.append(given[2])
-        return Race(*given)
+        return Race(*given, **named)
 
     def file(environment: dict[str, Any]) -> Path:
         assert environment["place"] == environment["asked"]

@@ -108,7 +108,8 @@ def t5_attention(p: Weights, heads: int) -> Unmasked:
     config = T5Config(
         vocab_size=2, d_model=d, d_kv=k, d_ff=1, num_layers=2, num_heads=heads, dropout_rate=0.0
     )
-    layer: Any = T5EncoderModel(config).encoder.block[1].layer[0].SelfAttention
+    model: Any = T5EncoderModel(config)  # whose types do not name its parts
+    layer = model.encoder.block[1].layer[0].SelfAttention
     set_linear(layer.q, p["dot_product.query"] * k**-0.5, 1)
     set_linear(layer.k, p["dot_product.key"], 1)
     set_linear(layer.v, p["value"], 1)

@@ -13,11 +13,16 @@ from synthbench.suites.cell import Cell
 
 
 def choose_kernels(
-    runner: CellRunner, cells: Sequence[Cell], cache: Path, earlier: Iterable[Record] = ()
+    runner: CellRunner,
+    cells: Sequence[Cell],
+    cache: Path,
+    earlier: Iterable[Record] = (),
+    baseline: str = "",
 ) -> None:
     """Add the choices that cells need to those of the runner; what `earlier` records used stays.
 
-    It waits for the device. What is chosen is kept in the `cache`, except for plug-ins.
+    It waits for the device. What is chosen is kept in the `cache`, except for plug-ins. The
+    `baseline` is a variant as cells name it.
     """
     measure = runner.measure
     used = [record.cell for record in earlier if record.outcome == "ok"]
@@ -31,7 +36,7 @@ def choose_kernels(
         runner.count_distances(needed_choices(cells, doubtful, used))
         race = Race(
             runner.hosts, runner.observer, measure.kernel_seconds, measure.timeout_seconds,
-            runner.limits().memory_bytes, runner.usual_distance,
+            runner.limits().memory_bytes, runner.usual_distance, baseline,
         )  # fmt: skip
         decided = [*used, *(choice.cell for choice in runner.choices)]
         for made in race.choose(cells, decided, doubtful, sure):

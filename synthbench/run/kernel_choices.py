@@ -1,7 +1,8 @@
 """The kernels of a run: chosen once, by timing, before its cells; then the same in every round.
 
-Of mixers whose kernels are the same at all lengths, and do about the same work, one is timed first:
-its choice is for all, in case the time runs out. In the time that is left the others are timed too.
+The baseline comes first, at every length: its time is in each ratio. Of mixers whose kernels are
+the same at all lengths, and do about the same work, one is timed first: its choice is for all, in
+case the time runs out. In the time that is left the others are timed too.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class Race:
     timeout_seconds: float  # for those of one mixer
     memory_bytes: int | None = None
     usual_distance: UsualDistance = field(default_factory=UsualDistance)  # of the machine's cores
+    baseline: str = ""  # the variant that all others are compared with
     begin: float = field(default_factory=time.monotonic)
 
     @property
@@ -89,22 +91,23 @@ class Race:
         where the time is not enough for that. `sure`: the other choices of earlier runs; a mixer
         that cannot be timed takes what they chose for it at other sizes.
 
-        First one mixer of each group is timed, those with most kernels first, all of them at one
-        length before any is timed at the next; then the others, those first whose work differs most
-        from that one's. Where something disturbed the timing, it is done once more at the end, and
-        counts then. What is left when the seconds have passed takes the choice of its group.
-        Where that has none either, or cannot be timed, it is reported to the observer: those cells
-        use the kernel of the nearest length, of this or another batch size, or the one that needs
-        no measurement.
+        First the baseline is timed, at every length; then one mixer of each group, those with most
+        kernels first, all of them at one length before any is timed at the next; then the others,
+        those first whose work differs most from that one's. Where something disturbed the timing,
+        it is done once more at the end, and counts then. What is left when the seconds have passed
+        takes the choice of its group. Where that has none either, or cannot be timed, it is
+        reported to the observer: those cells use the kernel of the nearest length, of this or
+        another batch size, or the one that needs no measurement.
         """
         groups = [
-            [(series, Search(series.cells, series.offers)) for series in members]
+            [(series, self._search(series)) for series in members]
             for members in groups_of(self.series(cells, decided))
         ]
+        baselines = [search for group in groups for _, search in group if search.everywhere]
         firsts = [search for (_, search), *_ in groups]
         others = [(member, group[0][0]) for group in groups for member in group[1:]]
         others.sort(key=lambda pair: -pair[0][0].distance(pair[1]))
-        order = (firsts, *([search] for (_, search), _ in others))
+        order = (baselines, firsts, *([search] for (_, search), _ in others))
         again: list[tuple[Search, int]] = []
         for search, place in self._timed(order):
             if search.found[place].warnings:
@@ -142,6 +145,11 @@ class Race:
                 "timed, or the one that needs no measurement. `synthbench tune --minutes 30` times "
                 "them for later runs"
             )
+
+    def _search(self, series: Series) -> Search:
+        """The search for one mixer, none of whose lengths is known yet."""
+        everywhere = series.cells[0].variant == self.baseline
+        return Search(series.cells, series.offers, everywhere=everywhere)
 
     def _timed(self, order: Iterable[Sequence[Search]]) -> Iterator[tuple[Search, int]]:
         """Time what is wanted while there is time; each search and place that has a choice now."""

@@ -17,7 +17,7 @@ class Search:
 
     The middle is timed, which is nearest to all, then the shortest, which takes least time, and the
     longest; then the middle of every two lengths at which different kernels win. What lies between
-    two lengths with the same winner is not timed.
+    two lengths with the same winner is not timed, unless `everywhere` is true.
     """
 
     cells: Sequence[Cell]
@@ -26,6 +26,7 @@ class Search:
     failed: set[int] = field(default_factory=set)
     long: set[int] = field(default_factory=set)  # places whose steps take too long to time them
     is_own: bool = True  # whether no plug-in's code was timed, which may change without a trace
+    everywhere: bool = False  # whether each length is timed
 
     @property
     def known(self) -> list[int]:
@@ -40,7 +41,7 @@ class Search:
         if first:
             return first
         gaps = [(a, b) for a, b in pairwise(self.known) if b - a > 1]
-        return [(a + b) // 2 for a, b in gaps if not self._agree(a, b)]
+        return [(a + b) // 2 for a, b in gaps if self.everywhere or not self._agree(a, b)]
 
     def fill(self, choices: Mapping[str, KernelChoice]) -> list[KernelChoice]:
         """Take these choices, by the id of their cell, where nothing is known; what was taken."""

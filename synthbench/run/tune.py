@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
+from synthbench.mixers.notation import canonical
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race
 from synthbench.run.places import places_of
@@ -52,7 +53,8 @@ def tune_plan(
                     environment = runner.environment()
                     if len(places) > 1 or slots is not None:  # as in a run
                         environment["place"] = place.name
-                    _tune(runner, cells, seconds / len(places), environment, tuned)
+                    baseline = canonical(plan.settings.baseline)
+                    _tune(runner, cells, seconds / len(places), environment, baseline, tuned)
                 finally:
                     runner.stop()
     finally:
@@ -65,6 +67,7 @@ def _tune(
     cells: Sequence[Cell],
     seconds: float,
     environment: dict[str, Any],
+    baseline: str,
     tuned: Tuned,
 ) -> None:
     """Add the choices for the cells of one device to those that were made."""
@@ -74,7 +77,7 @@ def _tune(
     found: list[KernelChoice] = []
     with runner.lock.held():
         memory = runner.limits().memory_bytes
-        race = Race(runner.hosts, runner.observer, seconds, seconds, memory)
+        race = Race(runner.hosts, runner.observer, seconds, seconds, memory, baseline=baseline)
         for made in race.choose(cells, decided=[]):
             found += made.choices
             if made.is_own:

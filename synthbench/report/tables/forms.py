@@ -79,8 +79,8 @@ def forms(grid: Grid, context: Context) -> Table | None:
         "above 1, fused is faster. Geometric mean of the rounds with its 95% confidence "
         "interval and a verdict on the fused form, as in `ratios`. With one round, the interval "
         "comes only from the samples within that round and is too narrow. "
-        f"`{SAME_PROGRAM}`: the kernel chosen for the fused form is the reference form, so what "
-        "the ratio differs from 1 is noise. memory: peak memory of "
+        f"`{SAME_PROGRAM}`: the kernel chosen for the fused form is the reference form, so its "
+        "ratio differs from 1 only by noise. memory: peak memory of "
         "reference over fused. util %: share of the device's best matrix-product rate, as in "
         "`utilisation`."
     )
