@@ -16,6 +16,7 @@ from synthbench.registry import has_installed_extensions
 from synthbench.run import planning
 from synthbench.run.host_client import Host
 from synthbench.run.planning import plan_in_child
+from synthbench.store import read_run
 from synthbench.suites.plan import Plan, make_plan
 from synthbench.suites.suite import parse_suite
 from tests.plugin_isolation import isolated_plugins
@@ -99,6 +100,27 @@ def test_the_plan_comes_back_as_data(capfd: pytest.CaptureFixture[str]) -> None:
     assert (skip.cell.variant, skip.cell.seq_len) == ("fine(width=3)", 8)
     assert skip.reason == "fine takes up to 4 positions"
     assert capfd.readouterr().out == ""
+
+
+def test_a_plug_in_can_be_the_baseline(folder: Path, capsys: Any) -> None:
+    """However the suite writes it; a process that knows no plug-in cannot read it."""
+    suite = SUITE.replace("false}", "false, rounds: 1, min_samples: 1, min_seconds: 0.001}")
+    suite = suite.replace("seq_len: [4, 8]", "seq_len: [4]")
+    (folder / "mine.yaml").write_text(suite % "R" + "baseline: fine( width = 3 )\n")
+    limited = 'raise MemoryError("nothing limits this process")'
+    module = MODULE.replace(limited, "pass").replace("max_len > 4", "max_len > 64")
+    (folder / "of_mine.py").write_text(module)
+    for command in (("run", "--out", "of_run"), ("tune",)):
+        with pytest.raises(SystemExit) as ended:
+            main([*command, "--suite", "mine.yaml", "--device", "cpu", "--plugin", "of_mine"])
+        assert not ended.value.code, "".join(capsys.readouterr())
+    run = read_run(folder / "of_run")
+    assert run.info.settings["baseline"] == "fine(width=3)"
+    own, *others = sorted(run.records, key=lambda record: record.cell.variant != "fine(width=3)")
+    assert {record.cell.variant for record in others} == {"V", "R"}
+    for timing in (record.measurements.timing for record in others):
+        assert timing is not None and timing.baseline is not None
+        assert timing.baseline.id == own.id
 
 
 def test_dump_and_load_keep_a_plan() -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
-from synthbench.mixers.notation import canonical
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race
 from synthbench.run.places import places_of
@@ -53,7 +52,7 @@ def tune_plan(
                     environment = runner.environment()
                     if len(places) > 1 or slots is not None:  # as in a run
                         environment["place"] = place.name
-                    baseline = canonical(plan.settings.baseline)
+                    baseline = plan.settings.baseline
                     _tune(runner, cells, seconds / len(places), environment, baseline, tuned)
                 finally:
                     runner.stop()

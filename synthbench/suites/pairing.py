@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from synthbench.devices import is_host
-from synthbench.mixers.notation import canonical
 from synthbench.suites.cell import Cell
 from synthbench.suites.measure import Paired
 
@@ -15,6 +14,8 @@ OF_VARIANT = {"variant", "replica", "heads", "head_dim"}
 
 def baselines_of(cells: Iterable[Cell], baseline: str, paired: Paired = True) -> dict[str, Cell]:
     """Cell id -> the cell that is timed beside it: its baseline, as `paired` of a suite asks.
+
+    `baseline`: a variant as cells name it.
 
     These are cells of task cost on one device that is a CPU: an accelerator's clock and memory
     would not be the cell's own. The baseline itself has none; its A/A twin has. Nor has what
@@ -26,12 +27,12 @@ def baselines_of(cells: Iterable[Cell], baseline: str, paired: Paired = True) ->
     if not paired:
         return {}
     pairable = [cell for cell in cells if is_paired(cell)]
-    name, groups = canonical(baseline), dict[str, list[Cell]]()
+    groups: dict[str, list[Cell]] = {}
     for cell in pairable:
         groups.setdefault(_group(cell), []).append(cell)
     found: dict[str, Cell] = {}
     for group in groups.values():
-        own = next((c for c in group if c.variant == name and not c.replica), None)
+        own = next((c for c in group if c.variant == baseline and not c.replica), None)
         if own is not None:
             found |= {cell.id: own for cell in group if cell.id != own.id}
     if paired == "form":

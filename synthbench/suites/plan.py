@@ -139,6 +139,7 @@ def make_plan(
         update={
             "measure": measure.model_copy(update={"force": force or measure.force}),
             "axes": axes.model_copy(update=selected),
+            "baseline": baseline,  # as cells name it: who reads a plan may not have the plug-in
         }
     )
     settings = with_axes(settings, replaced)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from synthbench.measure.environment import machine_id, machine_kind
 from synthbench.measure.kernel_cache import cache_file
 from synthbench.measure.parity_cache import ParityCache, parity_file
-from synthbench.mixers.notation import canonical
 from synthbench.record import Record
 from synthbench.registry import has_installed_extensions
 from synthbench.run.cell_runner import CellRunner
@@ -65,7 +64,7 @@ class OnePlace(Executor):
         if measure.parity and not measure.parity_again and not has_plugins:
             runner.checks.kept = ParityCache(parity_file(environment))
         if measure.kernel_seconds and cells:
-            baseline = canonical(work.plan.settings.baseline)
+            baseline = work.plan.settings.baseline
             choose_kernels(runner, cells, cache_file(environment), work.earlier, baseline)
         if runner.choices:
             yield runner.machine(own, environment)
