@@ -7,6 +7,7 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers.numerics import ForwardInputs, add_bias, convolve, zero_padded
 from synthbench.backends.torch.mixers.past import StepInputs
+from synthbench.backends.torch.mixers.window_product import convolve_by_windows
 from synthbench.mixers.convolutional import BottleneckConv, Conv, ConvReluConv
 
 
@@ -35,11 +36,15 @@ def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Tensor:
     return convolve_to_logits(hidden, second, bias, inputs.causal)
 
 
-def first_convolution(name: str, inputs: ForwardInputs) -> Tensor:
+def first_convolution(name: str, inputs: ForwardInputs, by_windows: bool = False) -> Tensor:
     """relu(conv1(X)), zero at padded positions: [B,L,c] or, inside each head, [B,L,H,k]."""
     kernel = inputs.p[f"{name}.first"]
-    x = zero_padded(inputs.x, inputs.padding_mask)
-    hidden = convolve(x, kernel.flatten(2), inputs.causal).unflatten(2, kernel.shape[2:])
+    x, flat = zero_padded(inputs.x, inputs.padding_mask), kernel.flatten(2)
+    if by_windows:
+        hidden = convolve_by_windows(x, flat, inputs)
+    else:
+        hidden = convolve(x, flat, inputs.causal)
+    hidden = hidden.unflatten(2, kernel.shape[2:])
     hidden = torch.relu(add_bias(hidden, inputs.p.get(f"{name}.first_bias")))
     return zero_padded(hidden, inputs.padding_mask)
 

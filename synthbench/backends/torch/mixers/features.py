@@ -16,7 +16,12 @@ from torch import Tensor
 
 from synthbench.backends.torch.mixers.block_logits import Features
 from synthbench.backends.torch.mixers.convolutional import first_convolution
-from synthbench.backends.torch.mixers.numerics import ForwardInputs, windows, zero_padded
+from synthbench.backends.torch.mixers.numerics import (
+    ForwardInputs,
+    shifts,
+    side_by_side_windows,
+    zero_padded,
+)
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
 from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import BottleneckConv, ConvReluConv
@@ -55,22 +60,23 @@ def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Features:
 def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Features:
     """(windows of relu(conv1(X)), the second kernel); the windows are those of all heads."""
     name = "bottleneck_conv"
-    hidden = first_convolution(name, inputs)
+    hidden = first_convolution(name, inputs, by_windows=True)
     w, c, H, _ = inputs.p[f"{name}.second"].shape
-    seen = windows(hidden, w, inputs.causal).reshape(*hidden.shape[:2], 1, c * w)
-    kernel = inputs.p[f"{name}.second"].permute(2, 1, 0, 3).reshape(H, c * w, -1)
-    seen = seen.expand(-1, -1, H, -1)
-    return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get(f"{name}.second_bias"))
+    seen = side_by_side_windows(hidden, w, inputs.causal).flatten(2)  # [B,L,w c]
+    kernel = inputs.p[f"{name}.second"].permute(2, 3, 0, 1).reshape(H, -1, w * c).mT
+    by_head = seen[:, None].expand(-1, H, -1, -1)
+    return with_map(by_head, kernel, inputs.p.get(f"{name}.second_bias"))
 
 
 def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Features:
     """(windows of relu(conv1(X)) inside each head, the second kernel)."""
     second = inputs.p["conv_relu_conv.second"]
     w, H, k, _ = second.shape
-    hidden = first_convolution("conv_relu_conv", inputs).flatten(2)  # [B,L,H k]
-    seen = windows(hidden, w, inputs.causal).unflatten(2, (H, k)).flatten(3)
-    kernel = second.permute(1, 2, 0, 3).reshape(H, k * w, -1)
-    return with_map(seen.swapaxes(1, 2), kernel, inputs.p.get("conv_relu_conv.second_bias"))
+    hidden = first_convolution("conv_relu_conv", inputs, by_windows=True)  # [B,L,H,k]
+    by_head = [each.permute(2, 0, 1, 3) for each in shifts(hidden, w, inputs.causal)]
+    seen = torch.cat(by_head, -1).swapaxes(0, 1)  # [B,H,L,w k]
+    kernel = second.permute(1, 3, 0, 2).reshape(H, -1, w * k).mT
+    return with_map(seen, kernel, inputs.p.get("conv_relu_conv.second_bias"))
 
 
 def with_map(hidden: Tensor, weight: Tensor, bias: Tensor | None) -> Features:

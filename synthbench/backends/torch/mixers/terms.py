@@ -20,9 +20,9 @@ from synthbench.backends.torch.mixers.numerics import (
     Times,
     record_kernel,
     split_heads,
-    windows,
     zero_padded,
 )
+from synthbench.backends.torch.mixers.window_product import convolve_by_windows
 from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import Conv
 from synthbench.mixers.factorized_dense import FactorizedDense
@@ -83,12 +83,10 @@ def conv(component: Conv, inputs: ForwardInputs, weight: Tensor | None) -> Rows:
     To compute them again in the backward pass would cost more than it saves.
     """
     p, x = inputs.p, zero_padded(inputs.x, inputs.padding_mask)
-    B, L, _ = x.shape
+    L = x.shape[1]
     kernel, bias = p["conv.kernel"][..., :L], p.get("conv.kernel_bias")
-    w, c, H, _ = kernel.shape
-    seen = windows(x, w, inputs.causal).reshape(B, L, c * w)
-    rows = inputs.times(seen, kernel.transpose(0, 1).reshape(c * w, H * L))
-    made = rows.unflatten(-1, (H, L)).permute(2, 0, 1, 3)
+    rows = convolve_by_windows(x, kernel.flatten(2), inputs)
+    made = rows.unflatten(-1, (-1, L)).permute(2, 0, 1, 3)
     if bias is not None:
         made = made + bias[:, None, None, :L]
     if weight is not None:
