@@ -30,6 +30,7 @@ ONE_SIDED = {
     "torch/mixers/compiled.py": "JAX compiles everything",
     "torch/mixers/flash.py": "PyTorch's fused attention is for CPUs too",
     "torch/mixers/flex.py": "JAX has no attention with logits of one's own",
+    "torch/mixers/window_product.py": "XLA's convolution takes the kernel as it is",
     "torch/mixers/weight_cache.py": "a compiled JAX program cannot keep values between calls",
 }
 
@@ -81,6 +82,8 @@ UNAVOIDABLE = {
     "model.py: only in jax: output_check": "torch checks outputs by hooks, JAX while it traces",
     "precision.py: only in jax: compiler_options": "XLA compiles quickly for a check",
     "step.py: parameters of adam": "an optimizer owns its parameters in torch, not in optax",
+    "mixers/convolutional.py: parameters of first_convolution": "eager torch multiplies windows in "
+    "the fused form",
     "mixers/light_conv.py: parameters of kernels": "in JAX only the width of a filter decides",
     "mixers/dynamic_conv.py: only in torch: kernels": "JAX has those of light_conv.py",
     "mixers/light_conv.py: parameters of output": "torch has two libraries for products",

@@ -33,7 +33,10 @@ def reference(
     padding_mask: Array | None,
     causal: bool,
 ) -> Array:
-    """The equations as written, the weights [B or 1, H, L, L] in memory."""
+    """The equations as written, the weights [B or 1, H, L, L] in memory.
+
+    Heads come before positions, as in the weights: what is made in the other order, XLA transposes.
+    """
     inputs = ForwardInputs(p, x, padding_mask, causal)
     logits = [components.logits(component, inputs) for component in mixer.components]
     mask = attention_mask(x, padding_mask, causal)
@@ -43,8 +46,8 @@ def reference(
     weights = masked_softmax(mixed, mask)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
-    heads = jnp.einsum("bhlm,bmhk->blhk", weights, value)
-    y = jnp.einsum("blhk,hkd->bld", heads, p["output"])
+    heads = weights @ value.swapaxes(1, 2)  # [B,H,L,k]
+    y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import jax
-import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias
@@ -13,9 +12,8 @@ from synthbench.mixers.dense import Dense
 def logits(component: Dense, inputs: ForwardInputs) -> Array:
     """S = relu(X hidden) logits [B,H,L,L]."""
     L = inputs.keys
-    hidden = jax.nn.relu(inputs.project(component.hidden_name))
-    equation = "blhk,km->bhlm" if component.sharing == "heads" else "blhk,hkm->bhlm"
-    rows = jnp.einsum(equation, hidden, inputs.p["dense.logits"][..., :L])
+    hidden = jax.nn.relu(inputs.project(component.hidden_name)).swapaxes(1, 2)
+    rows = hidden @ inputs.p["dense.logits"][..., :L]  # [H,k,L], or [k,L] for all heads
     if "dense.logits_bias" not in inputs.p:
         return rows
     return add_bias(rows, inputs.p["dense.logits_bias"][..., None, :L])

@@ -14,8 +14,10 @@ from synthbench.mixers.pointwise import Bottleneck, Glu
 def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Array:
     """S = relu(relu(X down) up), split by heads, times logits [B,H,L,L]."""
     p = inputs.p
-    hidden, weight = bottleneck_hidden(inputs), p["bottleneck.logits"]
-    return rows(hidden, weight, p.get("bottleneck.logits_bias"), inputs.keys)
+    hidden = bottleneck_hidden(inputs).swapaxes(1, 2)
+    made = hidden @ p["bottleneck.logits"][..., : inputs.keys]
+    bias = p.get("bottleneck.logits_bias")
+    return made if bias is None else made + bias[:, None, : inputs.keys]
 
 
 def bottleneck_hidden(inputs: ForwardInputs) -> Array:

@@ -18,11 +18,10 @@ from synthbench.backends.torch.mixers.block_logits import Features
 from synthbench.backends.torch.mixers.convolutional import first_convolution
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
-    shifts,
-    side_by_side_windows,
     zero_padded,
 )
 from synthbench.backends.torch.mixers.pointwise import bottleneck_hidden
+from synthbench.backends.torch.mixers.window_product import shifts
 from synthbench.mixers.component import Component
 from synthbench.mixers.convolutional import BottleneckConv, ConvReluConv
 from synthbench.mixers.dense import Dense
@@ -62,7 +61,7 @@ def bottleneck_conv(component: BottleneckConv, inputs: ForwardInputs) -> Feature
     name = "bottleneck_conv"
     hidden = first_convolution(name, inputs, by_windows=True)
     w, c, H, _ = inputs.p[f"{name}.second"].shape
-    seen = side_by_side_windows(hidden, w, inputs.causal).flatten(2)  # [B,L,w c]
+    seen = torch.cat(shifts(hidden, w, inputs.causal), 2)  # [B,L,w c]
     kernel = inputs.p[f"{name}.second"].permute(2, 3, 0, 1).reshape(H, -1, w * c).mT
     by_head = seen[:, None].expand(-1, H, -1, -1)
     return with_map(by_head, kernel, inputs.p.get(f"{name}.second_bias"))
@@ -74,7 +73,7 @@ def conv_relu_conv(component: ConvReluConv, inputs: ForwardInputs) -> Features:
     w, H, k, _ = second.shape
     hidden = first_convolution("conv_relu_conv", inputs, by_windows=True)  # [B,L,H,k]
     by_head = [each.permute(2, 0, 1, 3) for each in shifts(hidden, w, inputs.causal)]
-    seen = torch.cat(by_head, -1).swapaxes(0, 1)  # [B,H,L,w k]
+    seen = torch.cat(by_head, -1).swapaxes(0, 1)  # [B,H,L,w k]; heads first, as blocks have them
     kernel = second.permute(1, 3, 0, 2).reshape(H, -1, w * k).mT
     return with_map(seen, kernel, inputs.p.get("conv_relu_conv.second_bias"))
 

@@ -131,18 +131,6 @@ def windows(x: Tensor, width: int, causal: bool) -> Tensor:
     return F.pad(x, (0, 0, before, after)).unfold(1, width, 1)
 
 
-def shifts(x: Tensor, width: int, causal: bool) -> list[Tensor]:
-    """X [B,L,..] -> K times [B,L,..]: x[t - P + j] at position t, with zeros outside; views."""
-    before, after = padding(width, causal)
-    padded = F.pad(x, (*[0] * (2 * (x.ndim - 2)), before, after))
-    return [padded[:, j : j + x.shape[1]] for j in range(width)]
-
-
-def side_by_side_windows(x: Tensor, width: int, causal: bool) -> Tensor:
-    """X [B,L,..] -> [B,L,K,..]: the windows of `windows`, positions before channels."""
-    return torch.stack(shifts(x, width, causal), 2)
-
-
 def convolve(x: Tensor, kernel: Tensor, causal: bool, groups: int = 1) -> Tensor:
     """Y[t] = sum_j X[t - P + j] kernel[j]; X [B,L,c], kernel [K,c/groups,o] -> [B,L,o]."""
     before, after = padding(kernel.shape[0], causal)

@@ -9,21 +9,28 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     Times,
     require_first_gradients,
-    side_by_side_windows,
 )
 from synthbench.mixers.convolution import padding
+
+
+def shifts(x: Tensor, width: int, causal: bool) -> list[Tensor]:
+    """X [B,L,..] -> K times [B,L,..]: x[t - P + j] at position t, with zeros outside; views."""
+    outside = [0] * (2 * (x.ndim - 2))
+    padded = F.pad(x, (*outside, *padding(width, causal)))
+    return [padded[:, j : j + x.shape[1]] for j in range(width)]
 
 
 def convolve_by_windows(x: Tensor, kernel: Tensor, inputs: ForwardInputs) -> Tensor:
     """Y[t] = sum_j X[t - P + j] kernel[j]; X [B,L,c], kernel [K,c,o] -> [B,L,o]."""
     if torch.compiler.is_compiling():
-        window = side_by_side_windows(x, kernel.shape[0], inputs.causal).flatten(2)
+        window = torch.cat(shifts(x, kernel.shape[0], inputs.causal), 2)
         return inputs.times(window, kernel.flatten(0, 1))
     made: Tensor = _WindowProduct.apply(x, kernel, inputs.causal, inputs.times)  # type: ignore[no-untyped-call]
     return made
@@ -36,7 +43,7 @@ class _WindowProduct(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, kernel: Tensor, causal: bool, times: Times) -> Tensor:
         ctx.save_for_backward(x, kernel)
         ctx.causal, ctx.times = causal, times
-        window = side_by_side_windows(x, kernel.shape[0], causal).flatten(2)
+        window = torch.cat(shifts(x, kernel.shape[0], causal), 2)
         return times(window, kernel.flatten(0, 1))
 
     @staticmethod
@@ -46,9 +53,9 @@ class _WindowProduct(torch.autograd.Function):
         x, kernel = ctx.saved_tensors
         d_x = d_kernel = None
         if ctx.needs_input_grad[1]:
-            window = side_by_side_windows(x, kernel.shape[0], ctx.causal).flatten(2)
+            window = torch.cat(shifts(x, kernel.shape[0], ctx.causal), 2)
             flat = ctx.times(window.flatten(0, 1).mT, d_out.flatten(0, 1))
-            d_kernel = flat.view(kernel.shape)
+            d_kernel = flat.reshape(kernel.shape)
         if ctx.needs_input_grad[0]:
             d_window = ctx.times(d_out, kernel.flatten(0, 1).mT)
             d_x = _sum_of_windows(d_window.unflatten(2, kernel.shape[:2]), ctx.causal)
