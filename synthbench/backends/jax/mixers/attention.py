@@ -45,7 +45,6 @@ def reference(
         mixed = mixed + p["position_bias"]
     weights = masked_softmax(mixed, mask)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
-    weights = jnp.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
     heads = weights @ value.swapaxes(1, 2)  # [B,H,L,k]
     y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])
     return add_bias(y, p.get("output_bias"))
