@@ -68,7 +68,7 @@ def attention_mask(x: Array, padding_mask: Array | None, causal: bool) -> Array 
 def softmax(x: Array, axis: int) -> Array:
     """Softmax along `axis`, computed in float32 or float64.
 
-    With one axis for batch and heads: XLA is slower on [1,H,L,L], whose gradient took twice as long.
+    With one axis for batch and heads: gradients of [1,H,L,L] took XLA twice as long.
     """
     wide = jnp.promote_types(x.dtype, jnp.float32)
     flat = x.reshape(-1, *x.shape[-2:]) if axis == -1 and x.ndim > 3 else x
