@@ -20,6 +20,7 @@ from synthbench.backends.jax.mixers.catalog import MIXERS as JAX_MIXERS
 from synthbench.backends.jax.precision import full_precision
 from synthbench.backends.torch.mixers import fused_attention as fused_in_torch
 from synthbench.backends.torch.mixers.catalog import MIXERS as TORCH_MIXERS
+from synthbench.backends.torch.mixers.flash import FLASH
 from synthbench.kernel import Kernel
 from synthbench.mixers.base import Array
 from synthbench.mixers.notation import parse
@@ -32,7 +33,7 @@ X = np.random.default_rng(0).standard_normal((3, 7, 8))
 MASK = np.ones((3, 7), dtype=bool)
 MASK[0, 0] = MASK[1, 4:] = False
 DY = np.random.default_rng(1).standard_normal(X.shape)
-PATHS = (fused_in_torch.BLOCKS, fused_in_torch.SHARED_BLOCKS, fused_in_torch.FLASH)
+PATHS = (fused_in_torch.BLOCKS, fused_in_torch.SHARED_BLOCKS, FLASH)
 OF_EACH_KIND = [
     "V", "R+V", "FR+V", "D", "FD", "conv", "bottleneck", "glu", "linformer(rank=3)", "light_conv",
     "conv_relu_conv(first=2, second=5, bias=true)", "dynamic_conv",
