@@ -12,6 +12,7 @@ from synthbench.api import backend_of
 from synthbench.backends.kernel_choice import take, taken_kernel
 from synthbench.backends.kernel_record import record_kernel, recording_kernels
 from synthbench.kernel import Kernel
+from synthbench.measure.timing import timed
 from synthbench.record import Measurements, PairedBaseline, Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.progress import Silent
@@ -276,6 +277,28 @@ def test_a_baseline_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPa
     assert found.timing is not None
     assert found.timing.baseline is None
     assert "max_seconds 1" in note
+
+
+@pytest.mark.parametrize(
+    ("steps", "taken"),
+    [
+        ([0.06, 0.2], 0.06),  # long: the first step is enough
+        ([0.9, 0.06], 0.06),  # but not to leave it out, if it takes more than half of the time
+        ([0.04, 0.035], 0.035),
+        ([0.04, 0.02, 0.01], 0.01),  # a turn has several: the faster of two
+        ([0.04, 0.01, 0.02], 0.01),
+    ],
+)
+def test_a_step_of_the_baseline_is_timed_as_often_as_its_length_needs(
+    steps: list[float], taken: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, built, build = [*steps], [], paired.build_paired
+    monkeypatch.setattr(
+        paired, "timed", lambda step, wait: left.pop(0) if left else timed(step, wait)
+    )
+    monkeypatch.setattr(cost, "build_paired", lambda *given: built.append(build(*given)))
+    measured("torch", baseline_of("torch"))
+    assert [each.seconds for each in built] == [taken]
 
 
 def test_a_baseline_beside_a_cell_is_held_to_the_kernels_of_its_own_cell() -> None:

@@ -83,10 +83,15 @@ class _Blockwise(torch.autograd.Function):
             ctx.only = leaves, rows, weights
             return times(weights, value)
         out = value.new_empty(heads, batch, length, channels)
-        for block in blocks:
+
+        def write(block: Block) -> None:
             rows = logits.rows(logits.cut(tensors, block), block)
             weights = logits.weights(pair, rows, hidden, block)
             block.rows(out).copy_(times(weights, block.seen(value)))
+
+        # A function has no variable left that would keep a block's memory from the next block.
+        for block in blocks:
+            write(block)
         return out
 
     @staticmethod
@@ -109,7 +114,8 @@ class _Blockwise(torch.autograd.Function):
                 tensors, logits.by_query, logits.as_they_are, needed[3:], strict=True
             )
         ]
-        for block in blocks:
+
+        def add(block: Block) -> None:
             if ctx.only is not None:
                 (leaves, rows, weights), ctx.only = ctx.only, None
             else:
@@ -119,7 +125,11 @@ class _Blockwise(torch.autograd.Function):
             if sum_value is not None:
                 sum_value.add(block.columns, times(d_rows.mT, weights))
             d_weights = times(d_rows, seen.mT)
-            d_logits = softmax_backward(d_weights, weights, memory_to_reuse(d_weights))
+            own = _memory_of_gradient(logits, sums, d_weights, block) if pair is None else None
+            into = memory_to_reuse(d_weights) if own is None else own
+            d_logits = softmax_backward(d_weights, weights, into)
+            if d_logits is own:
+                return
             if pair is not None:
                 shared = query.shape[1] < d_logits.shape[1]
                 d_product = d_logits.sum(1, keepdim=True) if shared else d_logits
@@ -129,6 +139,9 @@ class _Blockwise(torch.autograd.Function):
                     found = _transposed_product(block.rows(query), d_product, key.shape[1], times)
                     sum_key.add(block.columns, found)
             _add_gradients(logits, rows, leaves, d_logits, sums, block)
+
+        for block in blocks:  # as in the forward pass
+            add(block)
         d_query, d_key, d_value, *d_tensors = (
             None if each is None else each.total.to(value.dtype)
             for each in (sum_query, sum_key, sum_value, *sums)
@@ -149,6 +162,20 @@ def _with_graph(
             )
         ]
         return leaves, logits.rows(leaves, block)
+
+
+def _memory_of_gradient(
+    logits: Logits, sums: list[Sum | None], d_weights: Tensor, block: Block
+) -> Tensor | None:
+    """Where a block's gradient of the logits is wanted, if it is written once and nothing else is.
+
+    None: it has to be made somewhere else first.
+    """
+    if logits.as_they_are != (True,) or (total := sums[0]) is None or not total.once:
+        return None
+    part = block.logits(total.total)
+    alike = part.shape == d_weights.shape and part.dtype == d_weights.dtype
+    return part if alike and part.is_contiguous() else None
 
 
 def _add_gradients(
