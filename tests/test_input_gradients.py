@@ -81,6 +81,30 @@ def test_in_torch(variant: str) -> None:
             torch.testing.assert_close(gradient(form, mask, causal), wanted, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("variant", ["R", "R+FD", "R+conv", "conv+R", "R+glu"])
+@pytest.mark.parametrize("queries", [3, 12])
+def test_of_logits_that_are_parameters(variant: str, queries: int) -> None:
+    """One example as long as the logits: their gradient can be written where it is wanted.
+
+    Beside another component, that one needs it too.
+    """
+    mixer: Any = parse(variant)
+    module, start = TORCH_MIXERS[mixer.name], start_of(variant)
+    values = [np.random.default_rng(3).standard_normal((1, SIZES.max_len, 8)), *start.values()]
+    path = fused_in_torch.SHARED_BLOCKS if len(mixer.components) == 1 else fused_in_torch.BLOCKS
+    kernel = Kernel(path, queries=queries, logits=queries * SIZES.max_len)
+
+    def gradients(form: Any, causal: bool) -> list[torch.Tensor]:
+        x, *rest = (torch.tensor(value, requires_grad=True) for value in values)
+        y = form(mixer, dict(zip(start, rest, strict=True)), x, None, causal)
+        return [y.detach(), *torch.autograd.grad(y.square().sum(), [x, *rest])]
+
+    for causal in (False, True):
+        got = gradients(partial(fused_in_torch.fused, kernel=kernel), causal)
+        wanted = gradients(module.reference, causal)
+        torch.testing.assert_close(got, wanted, rtol=1e-7, atol=1e-9)
+
+
 @pytest.mark.parametrize("variant", OF_EACH_KIND)
 def test_in_jax(variant: str) -> None:
     mixer: Any = parse(variant)
