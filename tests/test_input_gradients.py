@@ -1,7 +1,7 @@
 """The gradient with respect to X: fused forms have the reference form's, by every kernel.
 
 A step of a single mixer needs only the gradients of its parameters; in a stack, those below it
-depend on this one.
+depend on this one. And gradients of logits that are parameters, in the sizes of a suite.
 """
 
 from __future__ import annotations

@@ -167,9 +167,9 @@ def _with_graph(
 def _memory_of_gradient(
     logits: Logits, sums: list[Sum | None], d_weights: Tensor, block: Block
 ) -> Tensor | None:
-    """Where a block's gradient of the logits is wanted, if it is written once and nothing else is.
+    """Where a block's gradient of the logits belongs, to be written there at once.
 
-    None: it has to be made somewhere else first.
+    None where other blocks add to it, or where other gradients are made from it.
     """
     if logits.as_they_are != (True,) or (total := sums[0]) is None or not total.once:
         return None
