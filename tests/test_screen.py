@@ -24,6 +24,7 @@ from synthbench.report.data.selection import Selection, sorted_tables
 from synthbench.report.data.table import Table
 from synthbench.report.screen.blocks import Block, Entry, LengthRow
 from synthbench.report.screen.fit import GAP, fit, flow
+from synthbench.report.screen.head import short_name
 from synthbench.report.screen.pareto import Point, pareto_front
 from synthbench.report.screen.screen import ALL, HEIGHT, WIDTH, Screen, screen_lines, screen_of
 from synthbench.report.screen.texts import MARKS, answer_text, entry_text
@@ -62,6 +63,20 @@ def known() -> Screen:
 @pytest.fixture(scope="module")
 def reference() -> Prepared:
     return prepare(read_run(REFERENCE))
+
+
+@pytest.mark.parametrize(
+    ("cpu", "shown"),
+    [
+        ("Intel(R) Xeon(R) Processor", "Intel Xeon"),
+        ("Intel(R) Core(TM) i7-8550U CPU @ 1.80GHz", "Intel Core i7-8550U @ 1.80GHz"),
+        ("AMD EPYC 9B14 96-Core Processor", "AMD EPYC 9B14 96-Core"),
+        ("AMD EPYC", "AMD EPYC"),
+        ("CPU", "CPU"),
+    ],
+)
+def test_a_cpu_is_named_without_what_every_name_has(cpu: str, shown: str) -> None:
+    assert short_name(cpu) == shown
 
 
 # --- order, marks, answers -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections import Counter
 from collections.abc import Iterable
@@ -17,6 +18,8 @@ from synthbench.report.tables.parity import NOT_CHECKED, PASSED, checks_of
 
 TRUST = "Trust: "
 LIBRARIES = ("torch", "jax")  # whose versions are named
+# What makers write around the name of a CPU: "Intel(R) Xeon(R) Gold 6248 CPU @ 2.50GHz".
+OF_NO_CPU_ALONE = re.compile(r"\((?:R|TM|C)\)|\b(?:Processor|CPU)\b", re.IGNORECASE)
 
 
 def measured(prepared: Prepared) -> list[str]:
@@ -35,12 +38,13 @@ def measured(prepared: Prepared) -> list[str]:
         _count(rounds, "round"),
     ]
     environment = info.environment
+    cpu = environment.get("cpu")
     versions = environment.get("versions", {})
     found = [
         f"{info.suite} on {info.device}: {', '.join(what)}",
         ", ".join(
             [
-                str(environment.get("cpu", "unknown CPU")),
+                short_name(str(cpu)) if cpu else "unknown CPU",
                 f"{len(environment.get('cores') or [])} cores",
                 *gpus(info),
             ]
@@ -49,6 +53,11 @@ def measured(prepared: Prepared) -> list[str]:
         _model(grid.records),
     ]
     return [text for text in found if text]
+
+
+def short_name(cpu: str) -> str:
+    """The name of a CPU without trade marks and the words that every name has."""
+    return " ".join(OF_NO_CPU_ALONE.sub(" ", cpu).split()) or cpu
 
 
 def trust(prepared: Prepared) -> list[str]:
