@@ -90,8 +90,10 @@ UNAVOIDABLE = {
     "mixers/numerics.py: parameters of ForwardInputs.__init__": "torch has two libraries for "
     "products",
     "mixers/numerics.py: parameters of project": "torch has two libraries for products",
-    "mixers/numerics.py: only in torch: require_first_gradients, record_kernel": "JAX "
-    "differentiates a backward pass as well, and torch.compile cannot trace a recording",
+    "mixers/numerics.py: parameters of affine": "torch has two libraries for products",
+    "mixers/numerics.py: only in torch: require_first_gradients, has_heads_first, weighted, "
+    "record_kernel": "JAX differentiates a backward pass as well, XLA chooses the order in memory, "
+    "and torch.compile cannot trace a recording",
     "mixers/numerics.py: only in jax: side_by_side_windows": "torch has windows as a view",
 }
 

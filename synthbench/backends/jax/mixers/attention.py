@@ -38,12 +38,10 @@ def reference(
     Heads come before positions, as in the weights: what is made in the other order, XLA transposes.
     """
     inputs = ForwardInputs(p, x, padding_mask, causal)
-    logits = [components.logits(component, inputs) for component in mixer.components]
-    mask = attention_mask(x, padding_mask, causal)
-    mixed = mix(logits, p.get("alpha"))
+    mixed = mix([components.logits(each, inputs) for each in mixer.components], p.get("alpha"))
     if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
         mixed = mixed + p["position_bias"]
-    weights = masked_softmax(mixed, mask)
+    weights = masked_softmax(mixed, attention_mask(x, padding_mask, causal))
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     heads = weights @ value.swapaxes(1, 2)  # [B,H,L,k]
     y = jnp.einsum("bhlk,hkd->bld", heads, p["output"])

@@ -7,7 +7,7 @@ from jax import Array
 
 from synthbench.backends.jax.mixers.light_conv import CONVOLUTIONS, kept, kernels, output
 from synthbench.backends.jax.mixers.numerics import (
-    add_bias,
+    affine,
     glu,
     softmax,
     split_heads,
@@ -28,7 +28,7 @@ def reference(
     causal: bool,
 ) -> Array:
     """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     return output(p, by_windows(u, generated(u, p["generator"]), causal))
 
 
@@ -41,7 +41,7 @@ def fused(
 ) -> Array:
     """The same; sums of shifts or banded products avoid the windows [B,L,d,K]."""
     chosen = choose(kernels(mixer.width))
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     record_kernel(chosen.path)
     return output(p, CONVOLUTIONS[chosen.path](u, generated(u, p["generator"]), causal))
 

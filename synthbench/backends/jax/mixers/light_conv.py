@@ -11,6 +11,7 @@ from synthbench.backends.jax.mixers import head_convolution
 from synthbench.backends.jax.mixers.numerics import (
     ForwardInputs,
     add_bias,
+    affine,
     convolve,
     glu,
     softmax,
@@ -32,7 +33,7 @@ def reference(
     causal: bool,
 ) -> Array:
     """GLU, a depthwise convolution with softmax(kernel), then the output map."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     return output(p, grouped(u, softmax(p["kernel"], axis=-1), causal))
 
 
@@ -45,7 +46,7 @@ def fused(
 ) -> Array:
     """The same; the convolution is a sum of shifts, or banded products, if that is faster."""
     chosen = choose(kernels(mixer.width))
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     record_kernel(chosen.path)
     kernel = softmax(p["kernel"], axis=-1)[None, None]
     return output(p, CONVOLUTIONS[chosen.path](u, kernel, causal))
@@ -76,13 +77,13 @@ def output(p: dict[str, Array], y: Array) -> Array:
     """What follows the convolution: its bias, the pointwise map (layout mesh), the output map."""
     y = add_bias(y, p.get("kernel_bias"))
     if "pointwise" in p:
-        y = y @ p["pointwise"] + p["pointwise_bias"]
-    return add_bias(y @ p["output"], p.get("output_bias"))
+        y = affine(y, p["pointwise"], p["pointwise_bias"])
+    return affine(y, p["output"], p.get("output_bias"))
 
 
 def kept(mixer: GatedConvolution, inputs: ForwardInputs) -> dict[str, Array]:
     """What decoding keeps of each position: U = GLU(X input) [B,L,d]."""
-    u = glu(add_bias(inputs.x @ inputs.p["input"], inputs.p.get("input_bias")))
+    u = glu(affine(inputs.x, inputs.p["input"], inputs.p.get("input_bias")))
     return {"gated": u}
 
 

@@ -35,6 +35,11 @@ def project(x: Array, weight: Array, bias: Array | None = None) -> Array:
     return add_bias(jnp.einsum("bld,dhk->blhk", x, weight), bias)
 
 
+def affine(x: Array, weight: Array, bias: Array | None) -> Array:
+    """X [B,L,d] times weight [d,n] plus bias [n] if any -> [B,L,n]."""
+    return add_bias(x @ weight, bias)
+
+
 def add_bias(x: Array, bias: Array | None) -> Array:
     """x + bias, or x if there is no bias."""
     return x if bias is None else x + bias

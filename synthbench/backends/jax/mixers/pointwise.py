@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers.convolutional import cut_bias
-from synthbench.backends.jax.mixers.numerics import ForwardInputs, add_bias, split_heads
+from synthbench.backends.jax.mixers.numerics import ForwardInputs, affine, split_heads
 from synthbench.mixers.pointwise import Bottleneck, Glu
 
 
@@ -23,8 +23,8 @@ def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Array:
 def bottleneck_hidden(inputs: ForwardInputs) -> Array:
     """relu(relu(X down) up), split by heads [B,L,H,k]."""
     p, x = inputs.p, inputs.x
-    down = jax.nn.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
-    up = jax.nn.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
+    down = jax.nn.relu(affine(x, p["bottleneck.down"], p.get("bottleneck.down_bias")))
+    up = jax.nn.relu(affine(down, p["bottleneck.up"], p.get("bottleneck.up_bias")))
     return split_heads(up, p["bottleneck.logits"].shape[0])
 
 
@@ -32,9 +32,9 @@ def glu(component: Glu, inputs: ForwardInputs) -> Array:
     """S = (Xh logits) * sigmoid(Xh gate), Xh = X split by heads [B,H,L,L]."""
     p, x = inputs.p, inputs.x
     split = split_heads(x, p["glu.logits"].shape[0])
-    gate = rows(split, p["glu.gate"], p.get("glu.gate_bias"), inputs.keys)
+    gate = jax.nn.sigmoid(rows(split, p["glu.gate"], p.get("glu.gate_bias"), inputs.keys))
     logits = rows(split, p["glu.logits"], p.get("glu.logits_bias"), inputs.keys)
-    return logits * jax.nn.sigmoid(gate)
+    return logits * gate
 
 
 def rows(split: Array, weight: Array, bias: Array | None, keys: int) -> Array:

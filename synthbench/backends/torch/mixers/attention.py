@@ -11,11 +11,13 @@ from synthbench.backends.torch.mixers import components, fused_attention
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     add_bias,
+    affine,
     attention_mask,
     masked_softmax,
     mix,
     record_kernel,
     softmax,
+    weighted,
     zero_padded,
 )
 from synthbench.backends.torch.mixers.past import StepInputs
@@ -31,17 +33,16 @@ def reference(
 ) -> Tensor:
     """The equations as written, the weights [B or 1, H, L, L] in memory."""
     inputs = ForwardInputs(p, x, padding_mask, causal)
-    logits = [components.logits(component, inputs) for component in mixer.components]
-    mask = attention_mask(x, padding_mask, causal)
-    mixed = mix(logits, p.get("alpha"))
+    mixed = mix([components.logits(each, inputs) for each in mixer.components], p.get("alpha"))
     if "position_bias" in p:  # [1,H,L,L], of the model around the mixer
         mixed = mixed + p["position_bias"]
-    weights = masked_softmax(mixed, mask)
+    weights = masked_softmax(mixed, attention_mask(x, padding_mask, causal))
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     weights = torch.broadcast_to(weights, (x.shape[0], *weights.shape[1:]))
-    heads = torch.einsum("bhlm,bmhk->blhk", weights, value)
-    y = torch.einsum("blhk,hkd->bld", heads, p["output"])
-    return add_bias(y, p.get("output_bias"))
+    heads = weighted(weights, value)
+    if (bias := p.get("output_bias")) is not None:
+        return affine(heads.flatten(2), p["output"].flatten(0, 1), bias)
+    return torch.einsum("blhk,hkd->bld", heads, p["output"])
 
 
 def fused(

@@ -12,7 +12,7 @@ from synthbench.backends.torch.cpu_matmul import libraries, product_of
 from synthbench.backends.torch.mixers import head_convolution
 from synthbench.backends.torch.mixers.light_conv import kept, output
 from synthbench.backends.torch.mixers.numerics import (
-    add_bias,
+    affine,
     glu,
     record_kernel,
     softmax,
@@ -33,7 +33,7 @@ def reference(
     causal: bool,
 ) -> Tensor:
     """GLU, a depthwise convolution with softmax(U generator) per position, then the output map."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     return output(p, by_windows(u, generated(u, p["generator"]), causal))
 
 
@@ -47,7 +47,7 @@ def fused(
     """The same; banded products avoid the windows [B,L,d,K] unless heads have few channels."""
     chosen = choose(kernels(p, x))
     times = product_of(chosen.products)
-    u = zero_padded(glu(add_bias(times(x, p["input"]), p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"), times)), padding_mask)
     record_kernel(chosen.path)
     y = CONVOLUTIONS[chosen.path](u, generated(u, p["generator"]), causal)
     return output(p, y, times)

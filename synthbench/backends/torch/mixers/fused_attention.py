@@ -24,7 +24,7 @@ from synthbench.backends.torch.mixers.features import features_of, has_features,
 from synthbench.backends.torch.mixers.flash import FLASH, UNPADDED, flash, sizes_may_differ
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
-    add_bias,
+    affine,
     record_kernel,
     softmax,
     zero_padded,
@@ -85,8 +85,7 @@ def fused(
     inputs = ForwardInputs(p, x, padding_mask, causal, times)
     value = zero_padded(inputs.project("value"), padding_mask)  # 0 weight x NaN would be NaN
     heads = zero_fully_masked_queries(attend(mixer, inputs, value, kernel), inputs)
-    y = times(heads.flatten(2), p["output"].flatten(0, 1))
-    return add_bias(y, p.get("output_bias"))
+    return affine(heads.flatten(2), p["output"].flatten(0, 1), p.get("output_bias"), times)
 
 
 def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor, products: str) -> bool:

@@ -15,6 +15,7 @@ from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
     Times,
     add_bias,
+    affine,
     convolve,
     glu,
     record_kernel,
@@ -36,7 +37,7 @@ def reference(
     causal: bool,
 ) -> Tensor:
     """GLU, a depthwise convolution with softmax(kernel), then the output map."""
-    u = zero_padded(glu(add_bias(x @ p["input"], p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"))), padding_mask)
     return output(p, grouped(u, softmax(p["kernel"], axis=-1), causal))
 
 
@@ -50,7 +51,7 @@ def fused(
     """The same; the convolution is a sum of shifts, or banded products, if that is faster."""
     chosen = choose(kernels(mixer, p, x))
     times = product_of(chosen.products)
-    u = zero_padded(glu(add_bias(times(x, p["input"]), p.get("input_bias"))), padding_mask)
+    u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"), times)), padding_mask)
     record_kernel(chosen.path)
     return output(p, CONVOLUTIONS[chosen.path](u, softmax(p["kernel"], axis=-1), causal), times)
 
@@ -89,13 +90,13 @@ def output(p: dict[str, Tensor], y: Tensor, times: Times = torch.matmul) -> Tens
     """What follows the convolution: its bias, the pointwise map (layout mesh), the output map."""
     y = add_bias(y, p.get("kernel_bias"))
     if "pointwise" in p:
-        y = times(y, p["pointwise"]) + p["pointwise_bias"]
-    return add_bias(times(y, p["output"]), p.get("output_bias"))
+        y = affine(y, p["pointwise"], p["pointwise_bias"], times)
+    return affine(y, p["output"], p.get("output_bias"), times)
 
 
 def kept(mixer: GatedConvolution, inputs: ForwardInputs) -> dict[str, Tensor]:
     """What decoding keeps of each position: U = GLU(X input) [B,L,d]."""
-    u = glu(add_bias(inputs.x @ inputs.p["input"], inputs.p.get("input_bias")))
+    u = glu(affine(inputs.x, inputs.p["input"], inputs.p.get("input_bias")))
     return {"gated": u}
 
 

@@ -59,7 +59,16 @@ def project(
     x: Tensor, weight: Tensor, bias: Tensor | None = None, times: Times = torch.matmul
 ) -> Tensor:
     """X [B,L,d] times weight [d,H,k] plus bias [H,k] -> [B,L,H,k]."""
-    return add_bias(times(x, weight.flatten(1)).unflatten(-1, weight.shape[1:]), bias)
+    flat = None if bias is None else bias.flatten()
+    return affine(x, weight.flatten(1), flat, times).unflatten(-1, weight.shape[1:])
+
+
+def affine(x: Tensor, weight: Tensor, bias: Tensor | None, times: Times = torch.matmul) -> Tensor:
+    """X [B,L,d] times weight [d,n] plus bias [n] if any -> [B,L,n]."""
+    if bias is None or times is not torch.matmul:
+        return add_bias(times(x, weight), bias)
+    # In the product itself: adding would take another [B,L,n].
+    return torch.addmm(bias, x.flatten(0, 1), weight).unflatten(0, x.shape[:2])
 
 
 def add_bias(x: Tensor, bias: Tensor | None) -> Tensor:
@@ -94,7 +103,21 @@ def attention_mask(x: Tensor, padding_mask: Tensor | None, causal: bool) -> Tens
 
 def softmax(x: Tensor, axis: int) -> Tensor:
     """Softmax along `axis`, computed in float32 or float64."""
+    if axis == -1 and has_heads_first(x):  # PyTorch copies what is not in the order of its axes
+        return torch.softmax(x.transpose(0, 1), dim=axis).transpose(0, 1)
     return torch.softmax(x, dim=axis)
+
+
+def has_heads_first(x: Tensor) -> bool:
+    """Whether X [B,H,..] has its heads before its examples in memory, as a product per head has."""
+    return x.ndim == 4 and not x.is_contiguous() and x.transpose(0, 1).is_contiguous()
+
+
+def weighted(weights: Tensor, value: Tensor) -> Tensor:
+    """Weights [B,H,L,M] times values [B,M,H,k] -> [B,L,H,k]; weights are not copied."""
+    if has_heads_first(weights):
+        return (weights.transpose(0, 1) @ value.permute(2, 0, 1, 3)).permute(1, 2, 0, 3)
+    return torch.einsum("bhlm,bmhk->blhk", weights, value)
 
 
 def masked_softmax(logits: Tensor, mask: Tensor | None) -> Tensor:
@@ -115,7 +138,8 @@ def mix(logits: list[Tensor], alpha: Tensor | None) -> Tensor:
     w = softmax(alpha, axis=0).reshape(len(logits), 1, -1, 1, 1)
     mixed = w[0] * logits[0]
     for n, s in enumerate(logits[1:], start=1):
-        mixed = mixed + w[n] * s
+        # One pass without gradients; with them, those of addcmul take one more than these.
+        mixed = mixed + w[n] * s if torch.is_grad_enabled() else torch.addcmul(mixed, w[n], s)
     return mixed
 
 

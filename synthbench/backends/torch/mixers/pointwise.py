@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from synthbench.backends.torch.mixers.convolutional import cut_bias
-from synthbench.backends.torch.mixers.numerics import ForwardInputs, add_bias, split_heads
+from synthbench.backends.torch.mixers.numerics import ForwardInputs, affine, split_heads
 from synthbench.mixers.pointwise import Bottleneck, Glu
 
 
@@ -20,8 +20,8 @@ def bottleneck(component: Bottleneck, inputs: ForwardInputs) -> Tensor:
 def bottleneck_hidden(inputs: ForwardInputs) -> Tensor:
     """relu(relu(X down) up), split by heads [B,L,H,k]."""
     p, x = inputs.p, inputs.x
-    down = torch.relu(add_bias(x @ p["bottleneck.down"], p.get("bottleneck.down_bias")))
-    up = torch.relu(add_bias(down @ p["bottleneck.up"], p.get("bottleneck.up_bias")))
+    down = torch.relu(affine(x, p["bottleneck.down"], p.get("bottleneck.down_bias")))
+    up = torch.relu(affine(down, p["bottleneck.up"], p.get("bottleneck.up_bias")))
     return split_heads(up, p["bottleneck.logits"].shape[0])
 
 
@@ -29,9 +29,9 @@ def glu(component: Glu, inputs: ForwardInputs) -> Tensor:
     """S = (Xh logits) * sigmoid(Xh gate), Xh = X split by heads [B,H,L,L]."""
     p, x = inputs.p, inputs.x
     split = split_heads(x, p["glu.logits"].shape[0])
-    gate = rows(split, p["glu.gate"], p.get("glu.gate_bias"), inputs.keys)
+    gate = torch.sigmoid(rows(split, p["glu.gate"], p.get("glu.gate_bias"), inputs.keys))
     logits = rows(split, p["glu.logits"], p.get("glu.logits_bias"), inputs.keys)
-    return logits * torch.sigmoid(gate)
+    return logits * gate
 
 
 def rows(split: Tensor, weight: Tensor, bias: Tensor | None, keys: int) -> Tensor:
