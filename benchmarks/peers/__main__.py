@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.peers import samples
+from benchmarks.peers.kernels import TIMEOUT_SECONDS, chosen_kernel, our_shapes
 from benchmarks.peers.measure import Budget
 from benchmarks.peers.pairs import NEEDS, Cell, Pair, cells_of, choose_pairs
 from benchmarks.peers.samples import Sample
@@ -22,15 +23,10 @@ from synthbench.devices import ALLOWED, device_kind
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.environment import read_environment
-from synthbench.measure.kernel_choice import Timed, raced_cell
 from synthbench.run.host_client import Host
-from synthbench.run.kernel_choices import CHOOSE
 from synthbench.run.progress import duration
-from synthbench.suites import cell as shapes
-from synthbench.suites.plan import DEFAULT_COMPILE, FRAMEWORKS
 
 TARGET = "benchmarks.peers.measure:measure"
-TIMEOUT_SECONDS = 600.0
 FAILED = "failed"  # measured again when the folder is resumed
 
 
@@ -99,7 +95,7 @@ def main(
             raced = our_shapes(one, d_model, heads)
             host = hosts[cell.pair.framework]
             if raced.id not in kernels:
-                kernels[raced.id] = chosen_kernel(host, raced)
+                kernels[raced.id] = chosen_kernel(host, raced, report)
             one = one.model_copy(update={"kernel_choice": kernels[raced.id]})
             one = measure(host, one, kwargs | {"budget": budget})
             samples.append(folder, one)
@@ -150,32 +146,6 @@ def require_alike(folder: Path, known: list[Sample], dtype: str, device: str) ->
     if others := {f"{one.dtype} on {one.device}" for one in known} - {wanted}:
         found = " and ".join(sorted(others))
         raise ResultsError(f"{folder} was measured in {found}, not {wanted}; give another --out")
-
-
-def our_shapes(one: Sample, d_model: int, heads: int) -> shapes.Cell:
-    """What a kernel is chosen for: our mixer at these sizes."""
-    framework = next(name for name in FRAMEWORKS if name == one.framework)
-    return raced_cell(
-        shapes.Cell.from_flat(
-            variant=one.variant, framework=framework, mode=one.mode, seq_len=one.seq_len,
-            batch=one.batch, dtype=one.dtype, device=one.device, d_model=d_model, heads=heads,
-            head_dim=one.head_dim, max_len=one.seq_len, compile=DEFAULT_COMPILE[framework],
-        )
-    )  # fmt: skip
-
-
-def chosen_kernel(host: Host, cell: shapes.Cell) -> Kernel | None:
-    """The kernel that is the fastest for our side, as a run chooses it; None if there is one only.
-
-    In a process of its own: it needs more memory than what is measured afterwards.
-    """
-    content = {"cell": cell.model_dump(mode="json"), "memory_bytes": None}
-    try:
-        found: Timed = host.call(CHOOSE, content, TIMEOUT_SECONDS)
-    except SynthbenchError as error:
-        report(f"no kernel chosen for {cell.variant} at {cell.seq_len}: {error}")
-        return None
-    return None if found.choice is None else found.choice.chosen
 
 
 def measure(host: Host, one: Sample, kwargs: dict[str, object]) -> Sample:
