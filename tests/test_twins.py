@@ -94,7 +94,8 @@ UNAVOIDABLE = {
     "mixers/numerics.py: only in torch: require_first_gradients, has_heads_first, weighted, "
     "record_kernel": "JAX differentiates a backward pass as well, XLA chooses the order in memory, "
     "and torch.compile cannot trace a recording",
-    "mixers/numerics.py: only in jax: side_by_side_windows": "torch has windows as a view",
+    "mixers/numerics.py: only in jax: ForwardInputs.project_heads_first, project_heads_first, "
+    "side_by_side_windows": "XLA transposes an array where torch has a view",
 }
 
 

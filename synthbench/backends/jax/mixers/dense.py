@@ -12,7 +12,7 @@ from synthbench.mixers.dense import Dense
 def logits(component: Dense, inputs: ForwardInputs) -> Array:
     """S = relu(X hidden) logits [B,H,L,L]."""
     L = inputs.keys
-    hidden = jax.nn.relu(inputs.project(component.hidden_name)).swapaxes(1, 2)
+    hidden = jax.nn.relu(inputs.project_heads_first(component.hidden_name))
     rows = hidden @ inputs.p["dense.logits"][..., :L]  # [H,k,L], or [k,L] for all heads
     if "dense.logits_bias" not in inputs.p:
         return rows

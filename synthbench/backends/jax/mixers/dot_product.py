@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from jax import Array
 
 from synthbench.backends.jax.mixers.numerics import ForwardInputs
@@ -12,8 +11,9 @@ from synthbench.mixers.dot_product import DotProduct
 
 def logits(component: DotProduct, inputs: ForwardInputs) -> Array:
     """S = Q K^T / sqrt(k) [B,H,L,L]."""
-    query, key = inputs.project("dot_product.query"), inputs.project("dot_product.key")
-    return jnp.einsum("blhk,bmhk->bhlm", query * query.shape[-1] ** -0.5, key)
+    query = inputs.project_heads_first("dot_product.query")
+    key = inputs.project_heads_first("dot_product.key")
+    return query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)
 
 
 def kept(component: DotProduct, inputs: ForwardInputs) -> dict[str, Array]:
