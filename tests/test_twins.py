@@ -85,7 +85,8 @@ UNAVOIDABLE = {
     "mixers/convolutional.py: parameters of first_convolution": "eager torch multiplies windows in "
     "the fused form",
     "mixers/light_conv.py: parameters of kernels": "in JAX only the width of a filter decides",
-    "mixers/dynamic_conv.py: only in torch: kernels": "JAX has those of light_conv.py",
+    "mixers/dynamic_conv.py: only in torch: kernels, banded_products, shifted_products": "JAX has "
+    "those of light_conv.py",
     "mixers/light_conv.py: parameters of output": "torch has two libraries for products",
     "mixers/numerics.py: parameters of ForwardInputs.__init__": "torch has two libraries for "
     "products",

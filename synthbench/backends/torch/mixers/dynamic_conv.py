@@ -44,19 +44,19 @@ def fused(
     padding_mask: Tensor | None,
     causal: bool,
 ) -> Tensor:
-    """The same; banded products avoid the windows [B,L,d,K] unless heads have few channels."""
+    """The same; banded products avoid an array [B,L,K,d] unless heads have few channels."""
     chosen = choose(kernels(p, x))
     times = product_of(chosen.products)
     u = zero_padded(glu(affine(x, p["input"], p.get("input_bias"), times)), padding_mask)
     record_kernel(chosen.path)
-    y = CONVOLUTIONS[chosen.path](u, generated(u, p["generator"]), causal)
+    y = CONVOLUTIONS[chosen.path](u, p["generator"], causal)
     return output(p, y, times)
 
 
 def kernels(p: dict[str, Tensor], x: Tensor) -> list[Kernel]:
     """The kernels for inputs like x, the one to take without a measurement first."""
     channels = x.shape[-1] // p["generator"].shape[1]
-    paths = ["banded products", "windows"]
+    paths = ["banded products", "shifted products"]
     if channels < head_convolution.LEAST_CHANNELS:
         paths.reverse()
     return [Kernel(path, products) for products in libraries(x) for path in paths]
@@ -74,9 +74,33 @@ def by_windows(u: Tensor, kernel: Tensor, causal: bool) -> Tensor:
     return torch.einsum("blhcw,blhw->blhc", window, kernel).reshape(u.shape)
 
 
+def banded_products(u: Tensor, generator: Tensor, causal: bool) -> Tensor:
+    """U [B,L,d] with kernels made by the generator [d,H,K] -> [B,L,d], as products of blocks."""
+    kernel = generated(u, generator)
+    return head_convolution.banded_products_by_position(u, kernel, causal)
+
+
+def shifted_products(u: Tensor, generator: Tensor, causal: bool) -> Tensor:
+    """The same as a sum over K of shifted copies of U, each times its weights.
+
+    With K before the channels, whose neighbours are then read and multiplied together. With
+    gradients in one product [B,L,K,d]: they would take an array [B,L,d] for each of its K terms.
+    """
+    H, K = generator.shape[1:]
+    made = torch.einsum("bld,dwh->blwh", u, generator.swapaxes(1, 2))
+    kernel = softmax(made, axis=2)[..., None]
+    window = windows(u, K, causal).swapaxes(2, 3).unflatten(3, (H, -1))  # [B,L,K,H,c], a view
+    if torch.is_grad_enabled():
+        return (window * kernel).sum(dim=2).flatten(2)
+    y = window[:, :, 0] * kernel[:, :, 0]
+    for j in range(1, K):
+        y.addcmul_(window[:, :, j], kernel[:, :, j])
+    return y.flatten(2)
+
+
 CONVOLUTIONS: dict[str, Callable[[Tensor, Tensor, bool], Tensor]] = {
-    "banded products": head_convolution.banded_products_by_position,
-    "windows": by_windows,
+    "banded products": banded_products,
+    "shifted products": shifted_products,
 }
 
 
