@@ -241,6 +241,14 @@ def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     assert again.exit_code == 0
     assert "[2/2]" not in again.output
     assert (tmp_path / "run" / samples.SAMPLES).read_bytes() == before
+    assert "resumed" not in samples.read_environment(tmp_path / "run")
+    (tmp_path / "run" / samples.SAMPLES).write_bytes(before.splitlines(keepends=True)[0])
+    assert CliRunner().invoke(app, command).exit_code == 0
+    assert len(samples.read(tmp_path / "run")) == 2
+    (resumed,) = samples.read_environment(tmp_path / "run")["resumed"]
+    code = (resumed["git"] or {}).get("commit", "unknown code")[:8]
+    text = (tmp_path / "run" / "peers.md").read_text()
+    assert f", resumed {resumed['taken']} ({code}).  \n" in text
     for option in (["--d-model", "32"], ["--dtype", "bfloat16"], ["--device", "cuda"]):
         other = CliRunner().invoke(app, [*command, *option])
         assert isinstance(other.exception, ResultsError)

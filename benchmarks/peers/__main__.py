@@ -78,6 +78,8 @@ def main(
     known = start_or_resume(folder, threads, sizes)
     require_alike(folder, known, dtype, device)
     done = {one.key for one in known if one.outcome != FAILED}
+    if known and any(sample_of(cell, dtype, device).key not in done for cell in cells):
+        note_resumption(folder, threads)
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     kwargs["keep_memory"] = keep_memory
     budget = asdict(Budget(seconds=seconds, limit=limit))
@@ -138,6 +140,14 @@ def start_or_resume(folder: Path, threads: int | None, sizes: dict[str, int]) ->
     environment["versions"] |= {name: version(name) for name in ("linformer", "transformers")}
     samples.write_environment(folder, environment | {"sizes": sizes})
     return []
+
+
+def note_resumption(folder: Path, threads: int | None) -> None:
+    """Add to the description of a folder when, where and with which code it is resumed."""
+    now, environment = read_environment(threads), samples.read_environment(folder)
+    found = {name: now[name] for name in ("taken", "cpu", "git", "code_sha256")}
+    environment.setdefault("resumed", []).append(found)
+    samples.write_environment(folder, environment)
 
 
 def require_alike(folder: Path, known: list[Sample], dtype: str, device: str) -> None:

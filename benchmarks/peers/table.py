@@ -127,10 +127,21 @@ def head(found: Sequence[Sample], environment: dict[str, Any]) -> list[str]:
         f"auto (built: {' or '.join(forms) or 'not recorded'}).  ",
         f"Device: {environment.get('cpu', 'unknown CPU')}, {len(cores)} cores.  ",
         f"Versions: {', '.join(known) or 'not recorded'}.  ",
-        f"Started {environment.get('taken', 'at an unknown time')}.  ",
+        f"Started {environment.get('taken', 'at an unknown time')}{resumed(environment)}.  ",
         "",
         f"Made from `{samples.SAMPLES}` by `python -m benchmarks.peers --tables`; do not edit.",
     ]
+
+
+def resumed(environment: dict[str, Any]) -> str:
+    """When a folder was resumed, and with which code, if it was."""
+    times = environment.get("resumed", [])
+    if not times:
+        return ""
+    codes = (((one.get("git") or {}).get("commit") or "unknown code")[:8] for one in times)
+    return ", resumed " + ", ".join(
+        f"{one['taken']} ({code})" for one, code in zip(times, codes, strict=True)
+    )
 
 
 def summary(found: Sequence[Sample]) -> str:
