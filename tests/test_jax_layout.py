@@ -19,8 +19,7 @@ from synthbench.mixers.notation import parse
 B, L, D, H = 3, 64, 32, 4
 VARIANTS = (
     "V", "R", "FR", "D", "D(sharing=heads)", "D(sharing=full)", "D(bias=true)", "D+V", "R+V",
-    "FR+V",
-    "D(tie_query=true)+V",
+    "FR+V", "D(tie_query=true)+V",
 )  # fmt: skip
 
 

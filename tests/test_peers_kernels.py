@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -11,6 +11,7 @@ from benchmarks.peers.samples import Sample
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
 from synthbench.measure.kernel_choice import Timed
+from synthbench.run.host_client import Host
 from synthbench.run_info import KernelChoice, KernelTime
 from synthbench.suites.cell import Cell
 
@@ -36,6 +37,10 @@ class FakeHost:
         return Timed(KernelChoice(cell=cell, chosen=FAST, kernels=times, compared="medians"), True)
 
 
+def chosen(host: FakeHost, shapes: Cell, said: list[str]) -> Kernel | None:
+    return chosen_kernel(cast(Host, host), shapes, said.append)
+
+
 @pytest.fixture
 def shapes() -> Cell:
     sample = Sample(
@@ -52,7 +57,7 @@ def test_where_steps_take_too_long_a_shorter_length_decides(
     shapes: Cell, longest: int, asked: list[int]
 ) -> None:
     host, said = FakeHost(longest), list[str]()
-    assert chosen_kernel(host, shapes, said.append) == FAST  # type: ignore[arg-type]
+    assert chosen(host, shapes, said) == FAST
     assert [cell.seq_len for cell in host.asked] == asked
     assert [cell.model.max_len for cell in host.asked] == asked  # R's table is of that length too
     assert {cell.batch for cell in host.asked} == {2}
@@ -61,26 +66,26 @@ def test_where_steps_take_too_long_a_shorter_length_decides(
 
 def test_no_length_at_all_ends_with_a_reason(shapes: Cell) -> None:
     host, said = FakeHost(longest=0), list[str]()
-    assert chosen_kernel(host, shapes, said.append) is None  # type: ignore[arg-type]
+    assert chosen(host, shapes, said) is None
     assert host.asked[-1].seq_len == 1
     assert said == ["no kernel chosen for R at 1: too long"]
 
 
 def test_a_form_with_one_kernel_has_none_to_choose_and_needs_no_word(shapes: Cell) -> None:
     said: list[str] = []
-    assert chosen_kernel(FakeHost(4096, choice=False), shapes, said.append) is None  # type: ignore[arg-type]
+    assert chosen(FakeHost(4096, choice=False), shapes, said) is None
     assert not said
 
 
 def test_a_race_that_fails_is_reported(shapes: Cell, monkeypatch: pytest.MonkeyPatch) -> None:
     host, said = FakeHost(4096, problem="R at 1024: no memory"), list[str]()
-    assert chosen_kernel(host, shapes, said.append) is None  # type: ignore[arg-type]
+    assert chosen(host, shapes, said) is None
 
     def ends(*_: object) -> Timed:
         raise SynthbenchError("the process ended")
 
     monkeypatch.setattr(host, "call", ends)
-    assert chosen_kernel(host, shapes, said.append) is None  # type: ignore[arg-type]
+    assert chosen(host, shapes, said) is None
     assert said == [
         "no kernel chosen for R at 1024: no memory",
         "no kernel chosen for R at 1024: the process ended",

@@ -47,3 +47,12 @@ def test_outputs_without_gradients(variant: str) -> None:
                 with using_kernel(kernel):
                     got = form.fused(mixer, p, x, padding, causal)
                 torch.testing.assert_close(got, wanted.detach(), rtol=1e-9, atol=1e-10)
+
+
+def test_a_sum_in_bfloat16_is_not_rounded_at_each_term() -> None:
+    """Each of 255 terms is 1/255 of about 1; rounded one by one they are off."""
+    u = torch.ones((1, 400, 2), dtype=torch.bfloat16)
+    generator = torch.zeros((2, 2, 255), dtype=torch.bfloat16)
+    with torch.no_grad():
+        y = dynamic_conv.shifted_products(u, generator, causal=False)[0, 200]
+    torch.testing.assert_close(y.float(), torch.ones(2), rtol=0.005, atol=0)

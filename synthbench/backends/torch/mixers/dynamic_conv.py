@@ -85,12 +85,13 @@ def shifted_products(u: Tensor, generator: Tensor, causal: bool) -> Tensor:
 
     With K before the channels, whose neighbours are then read and multiplied together. With
     gradients in one product [B,L,K,d]: they would take an array [B,L,d] for each of its K terms.
+    In bfloat16 too: its sum is added in float32, the terms one by one would be rounded each time.
     """
     H, K = generator.shape[1:]
     made = torch.einsum("bld,dwh->blwh", u, generator.swapaxes(1, 2))
     kernel = softmax(made, axis=2)[..., None]
     window = windows(u, K, causal).swapaxes(2, 3).unflatten(3, (H, -1))  # [B,L,K,H,c], a view
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or u.element_size() < 4:
         return (window * kernel).sum(dim=2).flatten(2)
     y = window[:, :, 0] * kernel[:, :, 0]
     for j in range(1, K):
