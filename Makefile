@@ -1,9 +1,11 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print one screen about it
-# make test     everything that CI runs
+# make test     what CI runs first: every check, and the tests but the long ones
+# make test-all   every test, the long ones too (half an hour on two cores)
 # make test-page  the page of `synthbench report` in a real browser; needs chromium
 #               (apt-get install chromium)
 # make test-slurm  the executor slurm against a real Slurm of two nodes on this machine; needs root and
-#               Debian's packages (apt-get install slurm-wlm munge bindfs)
+#               Debian's packages (apt-get install slurm-wlm munge bindfs). OPTIONS='-m "not long"':
+#               without the long tests, as in CI; so too for test-page and test-ray
 # make test-ray   runs on a real Ray cluster of two nodes on this machine
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (more than an hour)
@@ -39,7 +41,7 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims report lock lock-versions clean python
+.PHONY: bench test test-all test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims report lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
@@ -51,13 +53,16 @@ test: $(INSTALLED)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/synthbench tables --check
 	$(BIN)/python -m synthbench.suites.reference docs/suites.md --check
+	$(BIN)/pytest -n $(JOBS) -m "not long"
+
+test-all: $(INSTALLED)
 	$(BIN)/pytest -n $(JOBS)
 
 # -rs: a test that is skipped says why; with chromium and the extra, none is.
 test-page: $(VENV)/page-tests-installed
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || { \
 		echo "There is no chromium here; install it like this: apt-get install chromium"; exit 1; }
-	$(BIN)/pytest -rs tests/test_report_browser.py
+	$(BIN)/pytest -rs $(OPTIONS) tests/test_report_browser.py
 
 $(VENV)/page-tests-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[page-tests]'
@@ -67,7 +72,7 @@ $(VENV)/page-tests-installed: $(INSTALLED)
 test-slurm: $(VENV)/slurm-installed
 	@command -v sbatch >/dev/null || { \
 		echo "There is no Slurm here; install it like this: apt-get install slurm-wlm munge"; exit 1; }
-	$(BIN)/pytest -rs tests/test_slurm.py tests/test_slurm_mistakes.py tests/test_slurm_runs.py \
+	$(BIN)/pytest -rs $(OPTIONS) tests/test_slurm.py tests/test_slurm_mistakes.py tests/test_slurm_runs.py \
 		tests/test_slurm_shared_folder.py
 
 $(VENV)/slurm-installed: $(INSTALLED)
@@ -75,7 +80,7 @@ $(VENV)/slurm-installed: $(INSTALLED)
 	touch $@
 
 test-ray: $(VENV)/ray-installed
-	$(BIN)/pytest -rs tests/test_ray.py tests/test_ray_files.py tests/test_ray_runs.py
+	$(BIN)/pytest -rs $(OPTIONS) tests/test_ray.py tests/test_ray_files.py tests/test_ray_runs.py
 
 $(VENV)/ray-installed: $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[ray]'

@@ -8,6 +8,7 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Iterator
+from fnmatch import fnmatchcase
 from importlib import metadata
 from pathlib import Path
 
@@ -49,6 +50,26 @@ gc.set_threshold(50_000, 20, 50)
 
 settings.register_profile("synthbench", deadline=None)  # CI's cores are shared: no timed assertions
 settings.load_profile("synthbench")
+
+# Tests, and patterns of their marks `long_but` that match no case: all cases would be long.
+MATCH_NOTHING = pytest.StashKey[list[tuple[str, str]]]()
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m chooses by mark
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of a test marked `long_but`, the cases whose id matches no pattern are `long`."""
+    matched: dict[tuple[str, str], bool] = {}
+    for item in items:
+        mark = item.get_closest_marker("long_but")
+        if mark is None or not isinstance(item, pytest.Function):
+            continue
+        fits = [fnmatchcase(item.callspec.id, pattern) for pattern in mark.args]
+        if not any(fits):
+            item.add_marker("long")
+        for pattern, fit in zip(mark.args, fits, strict=True):
+            test = item.nodeid.split("[")[0], pattern
+            matched[test] = matched.get(test, False) or fit
+    config.stash[MATCH_NOTHING] = [test for test, fit in matched.items() if not fit]
 
 
 @pytest.fixture(autouse=True, scope="module")

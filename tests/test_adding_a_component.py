@@ -85,6 +85,7 @@ KERNELS = {
 }
 
 
+@pytest.mark.long_but("alibi-*")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("variant", KERNELS)
 def test_both_forms_compute_what_numpy_computes(
@@ -168,6 +169,7 @@ def test_no_kernel_takes_it_for_a_built_in_component() -> None:
     assert component.name not in catalog.known()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("command", [c for c in "".join(blocks(PAGE, "bash")).splitlines() if c])
 def test_the_commands_run_as_written(folder: Path, command: str) -> None:
     program, *arguments = command.replace('"', "").split()

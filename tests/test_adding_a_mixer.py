@@ -186,6 +186,7 @@ def test_the_frameworks_compute_what_numpy_computes(
             assert parity.gradient_difference(ours, theirs) <= tolerance
 
 
+@pytest.mark.long_but("*-mixer-*")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("kind", ["mixer", "encoder"])
 @pytest.mark.parametrize("name", NAMES)
@@ -252,6 +253,7 @@ def test_the_formula_stands_beside_what_is_traced(
     assert any("fft" in operation for operation in traced["fnet"].uncounted)
 
 
+@pytest.mark.long_but("synthbench verify*")
 @pytest.mark.parametrize("command", [c for c in "".join(blocks(PAGE, "bash")).splitlines() if c])
 def test_the_commands_run_as_written(folder: Path, command: str) -> None:
     program, *arguments = command.replace('"', "").split()

@@ -123,6 +123,7 @@ def test_the_page_has_every_claim_and_is_linked() -> None:
     assert "docs/claims.md" in (REPOSITORY / "Makefile").read_text(encoding="utf-8")
 
 
+@pytest.mark.long
 def test_json_has_every_claim_and_all_evidence(capsys: Captured) -> None:
     code, out, _ = synthbench(capsys, "claims", "--format", "json", "--results", str(RESULTS))
     assert code == 0

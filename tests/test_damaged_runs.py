@@ -68,6 +68,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("results/smoke")
 
 
+@pytest.mark.long_but("no JSON", "another type", "digits")
 @pytest.mark.parametrize("kind", DAMAGES)
 def test_one_damaged_run_does_not_stop_the_others(
     kind: str, capsys: Captured, results: Path

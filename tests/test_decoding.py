@@ -34,6 +34,7 @@ from tests.variants import VARIANTS
 CAUSAL = [variant for variant in VARIANTS if "linformer" not in variant]
 
 
+@pytest.mark.long_but("*-torch", "?-jax", "?+?-jax", "*conv*-jax")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("variant", CAUSAL)
 def test_every_position_equals_the_full_pass(variant: str, framework: str) -> None:

@@ -98,6 +98,7 @@ def test_a_comparison_is_read_as_it_was_written(tmp_path: Path) -> None:
         Measured.read(tmp_path)
 
 
+@pytest.mark.long
 def test_the_program_compares_two_local_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

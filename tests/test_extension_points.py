@@ -80,6 +80,7 @@ def commands(page: str) -> list[str]:
     return [line for block in blocks(page, "bash") for line in block.splitlines()]
 
 
+@pytest.mark.long
 def test_the_task_of_the_page_runs_as_written(folder: Path, capsys: Captured) -> None:
     listed, run, export = commands("docs/adding_a_task.md")
     code, printed = call(capsys, listed)
@@ -124,6 +125,7 @@ def test_a_task_refuses_cells_and_options_clearly(folder: Path, capsys: Captured
     assert "Traceback" not in printed
 
 
+@pytest.mark.long
 def test_a_value_that_is_not_possible_is_the_outcome_of_its_cell(
     folder: Path, capsys: Captured
 ) -> None:
@@ -141,6 +143,7 @@ def test_a_value_that_is_not_possible_is_the_outcome_of_its_cell(
     assert all("values.guess is 'high', which is not possible" in r.reason for r in records)
 
 
+@pytest.mark.long
 def test_the_executor_of_the_page_runs_as_written(folder: Path, capsys: Captured) -> None:
     listed, run = commands("docs/adding_an_executor.md")
     assert "shard_by_shard" in call(capsys, listed)[1]
@@ -161,6 +164,7 @@ def test_an_unknown_executor_is_one_message(folder: Path, capsys: Captured) -> N
     assert "executor 'slurn' not known" in printed and "local" in printed
 
 
+@pytest.mark.long
 def test_the_data_source_of_the_page_runs_as_written(folder: Path, capsys: Captured) -> None:
     listed, run = commands("docs/adding_a_data_source.md")
     assert re.search(

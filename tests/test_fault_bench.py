@@ -107,6 +107,7 @@ def test_a_host_whose_owner_is_gone_does_not_import_its_framework() -> None:
     assert (host.returncode, out) == (0, b"")
 
 
+@pytest.mark.long
 def test_a_few_kills(tmp_path: Path) -> None:
     report = Report()
     kills = [

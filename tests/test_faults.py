@@ -38,6 +38,7 @@ def plugin() -> Iterator[None]:
         yield
 
 
+@pytest.mark.long
 def test_texts_that_are_not_unicode_are_stored_as_escapes(tmp_path: Path) -> None:
     run_plan(plan("surrogate", "R"), tmp_path / "run", plugins=[PLUGIN])
     run_plan(plan("surrogate", "R"), tmp_path / "run", plugins=[PLUGIN], resume=True)
@@ -56,6 +57,7 @@ def test_a_reply_with_invalid_unicode_can_be_written() -> None:
     assert json.dumps(reply.result).encode() and reply.result == {"warnings": [r"\ud800"]}
 
 
+@pytest.mark.long_but("-5*")
 @pytest.mark.parametrize(
     ("count", "outcome", "reason"),
     [
@@ -143,6 +145,7 @@ def test_a_reply_that_the_harness_did_not_write_does_not_count(tmp_path: Path) -
     assert records["R"].outcome == "ok"
 
 
+@pytest.mark.long
 def test_a_host_that_is_stopped_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +171,7 @@ class Slow(Faulty):
             time.sleep(0.05)
 
 
+@pytest.mark.long
 def test_a_parity_check_out_of_time_concerns_one_attempt_and_can_be_retried(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -188,6 +192,7 @@ def test_a_parity_check_out_of_time_concerns_one_attempt_and_can_be_retried(
     assert {r.outcome for r in latest(records)} == {"ok"}
 
 
+@pytest.mark.long
 def test_disturbed_cells_can_be_measured_again(tmp_path: Path) -> None:
     run_plan(plan("R", "V"), tmp_path / "run", plugins=[PLUGIN])
     path = tmp_path / "run" / RECORDS
@@ -203,6 +208,7 @@ def test_disturbed_cells_can_be_measured_again(tmp_path: Path) -> None:
 SHADOWS = ("random", "torch", "numpy", "json", "yaml")
 
 
+@pytest.mark.long
 def test_files_in_the_working_directory_are_not_executed(tmp_path: Path) -> None:
     """Only the plug-in that is named is imported from it."""
     for name in SHADOWS:

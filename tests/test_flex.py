@@ -72,6 +72,7 @@ def forget_compilations() -> Iterator[None]:
     torch.compiler.reset()
 
 
+@pytest.mark.long_but("R+V", "FD")
 @pytest.mark.usefixtures("on_a_cpu")
 @pytest.mark.parametrize("variant", MIXTURES)
 def test_outputs_and_gradients_are_those_of_the_reference_form(variant: str) -> None:

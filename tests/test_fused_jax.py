@@ -139,6 +139,7 @@ def temporaries(variant: str, seq_len: int) -> int:
     return plan.temporary_bytes - table  # R: its gradient
 
 
+@pytest.mark.long_but("V", "FR", "light_conv")
 @pytest.mark.parametrize(
     "variant", ["V", "D", "FR", "D+V", "FR+V", "R+V", "linformer", "light_conv", "dynamic_conv"]
 )

@@ -17,6 +17,7 @@ from synthbench.tasks.catalog import task_of
 BACKENDS: dict[str, Any] = {"torch": torch_backend, "jax": jax_backend}
 
 
+@pytest.mark.long_but("*-1")
 @pytest.mark.parametrize("beams", [1, 2])
 @pytest.mark.parametrize("name", ["translation", "summarization"])
 def test_both_frameworks_write_and_score_the_same(name: str, beams: int) -> None:

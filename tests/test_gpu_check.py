@@ -220,6 +220,7 @@ def test_the_attention_of_pytorch_is_held_to_float64() -> None:
     assert shape.name == "L 9, size 8, keys with batch stride 0, padding as a feature"
 
 
+@pytest.mark.long
 def test_a_cell_of_the_real_runner_and_one_that_runs_out_of_time() -> None:
     content = runs.suite_of(CPU, measure={"parity": False})
     (record,) = runs.run_suite(CPU, "torch", content)

@@ -176,6 +176,7 @@ def inspected(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.long_but("torch*")
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_a_run_is_trained_and_drawn(
     run: Path, framework: str, capsys: pytest.CaptureFixture[str]
@@ -209,6 +210,7 @@ def test_a_checkpoint_is_drawn_the_same_each_time(run: Path) -> None:
     assert len(pictures[0]) == 7
 
 
+@pytest.mark.long
 def test_no_checkpoint_loses_its_files_to_another_of_the_same_variant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -254,6 +256,7 @@ def test_a_mixer_that_weighs_nothing_says_so() -> None:
         Plain().weights({}, np.zeros((1, 2, 3)), Sizes.of(d_model=3, heads=1, max_len=2))
 
 
+@pytest.mark.long
 def test_a_cell_of_a_learning_task_is_trained_on_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -282,6 +285,7 @@ def test_a_cell_of_a_learning_task_is_trained_on_it(
     assert "task listops needs a model of kind classifier" in capsys.readouterr().err
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_training_that_ended_early_is_drawn_as_the_run_left_it(
     kept: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -377,6 +381,7 @@ def test_files_are_called_alike_whatever_a_model_is_called() -> None:
     assert file_name(cell("V", label="../base/large")) == "base_large-V-torch"
 
 
+@pytest.mark.long
 def test_figures_of_many_models_have_a_name_that_fits(tmp_path: Path) -> None:
     paths = []
     for number in range(8):

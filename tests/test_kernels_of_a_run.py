@@ -134,6 +134,7 @@ def test_a_run_learns_from_earlier_choices_that_cores_are_never_near(tmp_path: P
         assert runner.usual_distance.is_near == is_near
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("baseline", ["V", "R"])
 def test_a_run_and_tune_time_the_baseline_of_the_suite_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, baseline: str
@@ -153,6 +154,7 @@ def test_a_run_and_tune_time_the_baseline_of_the_suite_everywhere(
     assert seen == [baseline, baseline]
 
 
+@pytest.mark.long
 def test_a_run_that_goes_on_elsewhere_chooses_and_tries_anew(tmp_path: Path) -> None:
     """Another machine has its own kernels, and may have the memory that the first one lacked."""
     run_dir = tmp_path / "run"

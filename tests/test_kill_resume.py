@@ -13,6 +13,7 @@ from synthbench.run.extensions import load_plugin
 TRIES = 5  # twenty by hand: python -m benchmarks.kill_resume
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="the harness's limits are Linux's")
 @pytest.mark.usefixtures("registry")
 def test_kill_at_random_moments(tmp_path: Path) -> None:

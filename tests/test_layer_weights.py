@@ -272,6 +272,7 @@ def inspected(*arguments: str) -> int:
     return int(ended.value.code or 0)
 
 
+@pytest.mark.long
 def test_a_pair_is_drawn_side_by_side(
     pair: Pair, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,6 +65,7 @@ def test_v_can_do_every_task(place: Place) -> None:
     )
 
 
+@pytest.mark.long_but("* (mixer)-*", "*-V")
 @pytest.mark.parametrize(("place", "variant"), DIAGONAL, ids=str)
 def test_fifty_steps_of_the_full_recipe_agree(place: Place, variant: str) -> None:
     """Warm-up, cosine, clipping, weight decay, label smoothing, evaluations in between."""

@@ -274,6 +274,7 @@ measure: {{ceiling: false, kernel_seconds: 0}}
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) -> None:
     """The process of seed 0 is killed at step 45; with --resume --retry crashed it goes on."""
@@ -304,6 +305,7 @@ def test_a_killed_run_ends_with_the_same_bits(framework: str, tmp_path: Path) ->
     assert len(bits(whole)) == 2, "the seeds do not differ"
 
 
+@pytest.mark.long
 def test_a_training_begins_anew_on_another_kind_of_machine(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -29,6 +29,7 @@ def test_the_order_with_fewer_multiplications_is_taken(
     )
 
 
+@pytest.mark.long_but("*-True-kv-*", "2-*-torch")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("sharing", ["none", "kv"])
 @pytest.mark.parametrize(("rank", "head_dim", "plain"), [(40, 1, True), (2, None, False)])

@@ -492,6 +492,7 @@ def test_fewer_machines_than_asked_for_are_noted() -> None:
     assert note_on_machines(shards, two) == ""
 
 
+@pytest.mark.long
 @pytest.mark.skipif(len(split_cores(2)) < 2, reason="two slots need two physical cores")
 def test_rounds_are_spread_over_slots(tmp_path: Path) -> None:
     text = SUITE.replace("rounds: 5", "rounds: 2").replace("[8, 16]", "[8]")

@@ -77,6 +77,7 @@ PADDING = "padding: the output at position 3 changes with the inputs at padded p
 LATER = "causal: the output at position 0 changes with the inputs at later positions"
 
 
+@pytest.mark.long
 def test_verify_says_what_is_read(capsys: pytest.CaptureFixture[str]) -> None:
     """Of a reference once, although each framework finds it."""
     wrong = ["padded", "ahead", "padded_alone", "ahead_alone"]
@@ -119,6 +120,7 @@ def test_what_learns_is_checked_with_the_masks_of_its_model(
 
 
 # JAX compiles four programs for each.
+@pytest.mark.long_but("torch-*")
 @pytest.mark.parametrize(
     ("framework", "kind"), [*(("torch", kind) for kind in KINDS), ("jax", "encoder")]
 )

@@ -77,6 +77,7 @@ def padded(batch: Batch) -> Batch:
     return replace(batch, padding_mask=mask)
 
 
+@pytest.mark.long_but("*-rms-relative")
 @pytest.mark.parametrize(("kind", "style"), KINDS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_both_frameworks_are_the_reference(variant: str, kind: str, style: Style) -> None:

@@ -78,6 +78,7 @@ def train_nnx(module: Any) -> None:
         nnx.update(module, jax.tree.map(lambda p, g: p - 0.1 * g, state, gradients))
 
 
+@pytest.mark.long_but("V-*", "dynamic_conv-*")
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_checkpoint_gives_the_same_outputs_in_the_other_framework(

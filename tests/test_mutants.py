@@ -60,6 +60,7 @@ def run(script: str, **environment: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_four_of_five_mutants_are_killed(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tests").mkdir()
@@ -90,6 +91,7 @@ def test_four_of_five_mutants_are_killed(tmp_path: Path) -> None:
     assert "survived" not in run(script, **alone).partition("4 of 5")[0]  # nothing is run again
 
 
+@pytest.mark.long
 def test_a_mutant_that_does_not_end_leaves_no_process(tmp_path: Path) -> None:
     run(f"""
 import os, subprocess, sys, time

@@ -81,6 +81,7 @@ def test_a_packed_run_reads_the_same_and_unpacks_to_the_same_bytes(run_dir: Path
     assert read_run(run_dir) == before
 
 
+@pytest.mark.long_but("table4")
 @pytest.mark.parametrize("source", SOURCES)
 def test_tables_of_a_packed_run_are_those_of_its_records(source: str, tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
@@ -124,6 +125,7 @@ def record_lines(draw: st.DrawFn) -> list[bytes]:
     return [*found.values(), *draw(damaged)]
 
 
+@pytest.mark.long
 @settings(max_examples=25, deadline=None)
 @given(lines=record_lines(), ends=st.sampled_from([b"", b"\n"]))
 def test_every_kind_of_record_survives(

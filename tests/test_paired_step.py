@@ -350,6 +350,7 @@ measure: {{rounds: {rounds}, min_samples: 3, min_seconds: 0.01, max_seconds: 0.5
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("is_wanted", "rounds", "cells"), [(True, 2, 8), (False, 1, 6)])
 def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
     is_wanted: bool, rounds: int, cells: int, tmp_path: Path
@@ -374,6 +375,7 @@ def test_in_a_run_every_cell_but_the_baseline_has_it_beside(
             assert np.all(np.array(beside.seconds) > 0)
 
 
+@pytest.mark.long
 def test_in_a_run_by_form_every_other_form_has_its_reference_form_beside(tmp_path: Path) -> None:
     text = """
     axes: {variant: [V, R], framework: [torch], mode: [forward], seq_len: [16], batch: [1],

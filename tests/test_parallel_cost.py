@@ -36,6 +36,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         yield {"torch": torch, "jax": jax}
 
 
+@pytest.mark.long_but("D-True-*")
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 @pytest.mark.parametrize(
     ("variant", "masked"),
@@ -93,6 +94,7 @@ def test_a_plan_is_for_a_device_and_on_a_cpu_for_all() -> None:
     assert of_devices(plan, Setting(devices=4)) == MemoryPlan("tool", 400, 120)
 
 
+@pytest.mark.long
 def test_a_plug_in_without_a_reference_has_no_traced_flops() -> None:
     request = {"framework": "torch", "variant": "unused_parameter", "masked": False}
     with Host("torch", plugins=["tests.plugins.unused_parameter"]) as host:
@@ -124,6 +126,7 @@ def test_a_process_that_is_lost_is_an_error_with_its_reason() -> None:
     assert replicas(os.getpid()) == []
 
 
+@pytest.mark.long
 def test_what_is_done_in_every_process_is_done_in_all_and_they_end() -> None:
     model = stack("V")
     step: Any = train_step("torch", model, padded(model), 2)
@@ -139,6 +142,7 @@ def test_what_is_done_in_every_process_is_done_in_all_and_they_end() -> None:
     assert replicas(os.getpid()) == []
 
 
+@pytest.mark.long
 def test_a_step_ends_when_the_slowest_device_is_done() -> None:
     """Here the second device is late with its update, after the gradients were exchanged."""
     model = stack("V")
@@ -218,6 +222,7 @@ def test_what_has_no_meaning_on_several_devices_is_refused() -> None:
     assert replicas(os.getpid()) == []
 
 
+@pytest.mark.long
 def test_the_suite_of_the_page_is_measured_on_two_devices(tmp_path: Path) -> None:
     """With its settings for a CPU: all cells are right, and the table has their efficiency."""
     page = (ROOT / "docs" / "clusters.md").read_text()

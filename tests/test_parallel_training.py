@@ -48,6 +48,7 @@ def hosts() -> Iterator[dict[str, Host]]:
         yield {"torch": torch, "jax": jax}
 
 
+@pytest.mark.long_but("*-V")
 @pytest.mark.parametrize(
     ("framework", "variant"),
     [("torch", "D+V"), ("jax", "V"), ("jax", "R"), ("jax", "D+V"), ("jax", "linformer")],
@@ -78,6 +79,7 @@ def test_two_devices_train_as_one(framework: str, variant: str, hosts: dict[str,
         np.testing.assert_allclose(of_two, of_one, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.long
 def test_a_mixer_of_a_plug_in_with_a_parameter_that_has_no_gradient() -> None:
     request = {"framework": "torch", "variant": "unused_parameter"}
     with Host("torch", plugins=["tests.plugins.unused_parameter"]) as host:
@@ -162,6 +164,7 @@ def test_a_process_that_is_lost_is_an_error_with_its_reason() -> None:
     assert replicas(os.getpid()) == []
 
 
+@pytest.mark.long
 def test_a_process_that_stops_does_not_hang_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
     from synthbench.backends.torch import parallel
 
@@ -234,6 +237,7 @@ def run(plan: Plan, folder: Path, plugin: str) -> list[Record]:
     return list(read_run(folder).records)
 
 
+@pytest.mark.long
 def test_cells_on_several_devices(tmp_path: Path) -> None:
     """Both frameworks learn the same on one and on two devices; a table compares their speed."""
     records = run(plan_of("counting", "[1, 2]"), tmp_path / "run", "tests.plugins.counting")
@@ -257,6 +261,7 @@ def test_cells_on_several_devices(tmp_path: Path) -> None:
         assert both[7:] == ("one round", "one round")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("task", ["losing_a_device", "losing_a_step"])
 def test_a_cell_that_loses_a_device_ends_with_the_reason(task: str, tmp_path: Path) -> None:
     plan = plan_of(task, "[2]")

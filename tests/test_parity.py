@@ -88,6 +88,7 @@ def require_parity(variant: str, dtype: str, head_dim: int | None = None) -> Non
         assert difference <= TOLERANCE[dtype], f"{case.name}: gradients differ by {difference}"
 
 
+@pytest.mark.long_but("*-float64")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_outputs_and_gradients_agree(variant: str, dtype: str) -> None:

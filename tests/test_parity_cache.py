@@ -143,6 +143,7 @@ def checked_at(run_dir: Path, **changes: Any) -> str:
     return record.measurements.parity.checked_at
 
 
+@pytest.mark.long
 def test_a_run_takes_over_what_an_earlier_one_checked_unless_told_not_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -59,6 +59,7 @@ TORCH = [pair for pair in PAIRS if pair.framework == "torch"]
 JAX = [pair for pair in PAIRS if pair.framework == "jax" and pair.peer != REFERENCE]
 
 
+@pytest.mark.long_but("torch V *", "torch ?+? *", "torch *conv *")
 @pytest.mark.parametrize("pair", [*TORCH, *choose_pairs("jax FR / textbook")], ids=str)
 def test_both_sides_train_alike(pair: Pair) -> None:
     """The losses agree, and one update lowers them alike: so do the gradients."""
@@ -74,6 +75,7 @@ def test_both_sides_train_alike(pair: Pair) -> None:
         assert side.peak_bytes is not None and side.peak_bytes > 0
 
 
+@pytest.mark.long_but("torch*", "jax ?+? *", "jax R *")
 @pytest.mark.parametrize("pair", [*JAX, *choose_pairs("torch dynamic_conv")], ids=str)
 def test_both_sides_give_the_same_outputs(pair: Pair) -> None:
     one = measured(pair, "forward")
@@ -212,6 +214,7 @@ def test_a_line_cut_short_is_left_out_and_a_later_one_counts(tmp_path: Path) -> 
     assert "not measured" in render([found], {})["peers.md"]
 
 
+@pytest.mark.long
 def test_the_command_measures_stores_and_goes_on(tmp_path: Path) -> None:
     import typer
 

@@ -102,6 +102,7 @@ def test_the_plan_comes_back_as_data(capfd: pytest.CaptureFixture[str]) -> None:
     assert capfd.readouterr().out == ""
 
 
+@pytest.mark.long
 def test_a_plug_in_can_be_the_baseline(folder: Path, capsys: Any) -> None:
     """However the suite writes it; a process that knows no plug-in cannot read it."""
     suite = SUITE.replace("false}", "false, rounds: 1, min_samples: 1, min_seconds: 0.001}")

@@ -240,6 +240,7 @@ def test_the_costs_beside_another_task_are_drawn_as_if_alone(tmp_path: Path) -> 
     assert rounded(found) == rounded(alone)
 
 
+@pytest.mark.long
 def test_committed_pictures_are_what_the_records_give(tmp_path: Path) -> None:
     committed = {
         folder: pictures

@@ -215,6 +215,7 @@ def test_a_device_that_cannot_be_locked_is_the_reason_of_every_cell(folder: Path
     assert "measuring.py" not in out  # the reason stands alone
 
 
+@pytest.mark.long
 def test_a_regression_fails_the_session(folder: Path) -> None:
     call = ["--synthbench", "suites/tiny.yaml", "--benchmark-only", "-k", "V-"]
     code, out = run_pytest(folder, *call, "--benchmark-save=first")
@@ -252,6 +253,7 @@ def test_an_exported_run_is_compared_with(folder: Path) -> None:
     assert "Warning" not in out
 
 
+@pytest.mark.long
 def test_cells_are_chosen_as_tests_are(folder: Path) -> None:
     suite = ["--synthbench", "suites/tiny.yaml"]
     listing = ["--collect-only", "-q"]
@@ -279,6 +281,7 @@ def test_ctrl_c_ends_the_session_and_the_hosts(folder: Path) -> None:
     assert hosts(folder) == ["started", "stopped"]
 
 
+@pytest.mark.long
 def test_without_times_a_cell_is_only_run(folder: Path) -> None:
     suite = ["--synthbench", "suites/tiny.yaml", "-k", "V- or R-"]
     code, out = run_pytest(folder, *suite, "-n", "1", OFF="1")

@@ -407,6 +407,7 @@ def called(capsys: pytest.CaptureFixture[str], *arguments: object) -> Iterator[s
     yield streams.out + streams.err
 
 
+@pytest.mark.long_but("mixed")
 @pytest.mark.parametrize("suite", ["learned", "mixed"])
 def test_every_command_works_on_such_a_run_or_says_why_not(
     results: Path, suite: str, capsys: pytest.CaptureFixture[str]
@@ -436,6 +437,7 @@ def test_every_command_works_on_such_a_run_or_says_why_not(
         assert (reason in text) == (suite == "learned"), text
 
 
+@pytest.mark.long
 def test_the_tables_of_the_paper_can_be_made_beside_trainings(
     results: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -82,6 +82,7 @@ def form_of(folder: Path) -> dict[str, list[list[str]]]:
     return found
 
 
+@pytest.mark.long
 def test_the_smoke_suite_completes_with_the_tables_of_a_local_run(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -260,6 +261,7 @@ def require_same_bits(found: Trained, whole: Trained) -> None:
         np.testing.assert_array_equal(found[1][name], value)
 
 
+@pytest.mark.long
 def test_a_training_goes_on_with_the_same_bits_after_its_worker_was_killed(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -297,6 +299,7 @@ def occupy_head(cluster: Any) -> None:
     ray.shutdown()
 
 
+@pytest.mark.long
 def test_a_training_goes_on_with_the_same_bits_on_another_node_after_its_node_died(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -338,6 +341,7 @@ class Interrupter(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.long
 def test_a_training_goes_on_with_the_same_bits_when_its_run_is_resumed(
     cluster: Any, tmp_path: Path
 ) -> None:
@@ -352,6 +356,7 @@ def test_a_training_goes_on_with_the_same_bits_when_its_run_is_resumed(
     require_same_bits(found, trained(training("jax", 0.0), tmp_path / "local"))
 
 
+@pytest.mark.long
 def test_a_killed_worker_and_a_killed_node_lose_and_double_nothing(
     cluster: Any, tmp_path: Path
 ) -> None:

@@ -440,6 +440,7 @@ def test_report_writes_one_file_for_several_runs(tmp_path: Path, capsys: Capture
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("place", "given"), [("made_up", "one"), ("made_up/one", ".")])
 def test_a_run_has_its_name_wherever_its_page_is_made(
     tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch, place: str, given: str

@@ -304,6 +304,7 @@ def test_cells_that_cannot_be_are_recorded_as_unsupported(
     assert both[0].outcomes == {"ok": 4, "unsupported": 2}
 
 
+@pytest.mark.long
 def test_a_timeout_is_not_waited_for_again_in_the_next_round(tmp_path: Path) -> None:
     """The cell never ends, and nothing else runs within the limit: slowness changes nothing."""
     planned = plan("looper", framework="torch, jax", rounds=2, timeout=2, parity="false")
@@ -323,6 +324,7 @@ def test_a_timeout_is_not_waited_for_again_in_the_next_round(tmp_path: Path) -> 
 # --- cut short, and resumed -----------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_interrupt_keeps_what_was_measured_and_resume_does_what_is_missing(
     tmp_path: Path,
 ) -> None:
@@ -459,6 +461,7 @@ def test_without_one_framework_the_cells_of_the_other_run(
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.long
 def test_devices_are_listed_and_a_missing_one_is_named(tmp_path: Path) -> None:
     report = device_report(["torch"])
     assert isinstance(report["torch"], list)

@@ -280,6 +280,7 @@ class Interrupts(Silent):
             raise KeyboardInterrupt
 
 
+@pytest.mark.long
 @two_cores
 def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     (line,) = commands_of("Slots of a processor")
@@ -290,6 +291,7 @@ def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
     assert len(read_info(run).machines) == 2
 
 
+@pytest.mark.long
 @two_cores
 def test_slots_have_cores_of_their_own_and_an_interrupted_run_goes_on(tmp_path: Path) -> None:
     planned, run_dir = plan("cpu", TINY), tmp_path / "run"

@@ -86,6 +86,7 @@ def moved(path: Path, machine: str) -> None:
     path.write_text(text)
 
 
+@pytest.mark.long
 def test_killed_stopped_and_continued_jobs_complete_a_shard(tmp_path: Path) -> None:
     order = begun(tmp_path / "run", plan("V", "R", rounds=8))
     assert read_order(tmp_path / "run", order.shard.name) == order
@@ -125,6 +126,7 @@ def test_two_jobs_of_a_shard_at_once_double_nothing(tmp_path: Path) -> None:
     assert len(list(Follower(tmp_path / "run").new_records())) == len(order.places)
 
 
+@pytest.mark.long
 def test_another_machine_measures_the_whole_shard(tmp_path: Path) -> None:
     run_dir = tmp_path / "run"
     order = begun(run_dir, plan("V", "R", rounds=2))

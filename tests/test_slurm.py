@@ -10,6 +10,8 @@ import shlex
 import time
 from collections import Counter
 
+import pytest
+
 from synthbench.store import read_jobs, read_run
 from tests.page_commands import commands_of, run_command
 from tests.slurm_caller import PLACES, Caller, caller, cluster, form
@@ -43,6 +45,7 @@ def test_the_commands_of_the_page_run_as_written(caller: Caller) -> None:
     assert form(caller.folder / "results/smoke/local", NAMES) == form(run.path, NAMES)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled_when_jobs_end_early(caller: Caller) -> None:
     caller.call(*caller.run("--detach"))
     caller.until(lambda: caller.measured >= 1)
@@ -70,6 +73,7 @@ def test_nothing_is_lost_or_doubled_when_jobs_end_early(caller: Caller) -> None:
     caller.require_complete()
 
 
+@pytest.mark.long
 def test_a_time_limit_and_a_node_that_fails(caller: Caller) -> None:
     waiting = caller.begin(*caller.run("--slurm", "partition=short"))
     caller.until(lambda: (caller.folder / "out/run.json").exists() and len(caller.workers()) == 2)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import yaml
 
 from synthbench.record import Training
@@ -27,6 +28,7 @@ baseline: V
 """
 
 
+@pytest.mark.long
 def test_the_whole_suite_smoke_has_the_tables_of_a_local_run(caller: Caller) -> None:
     suite = yaml.safe_load((ROOT / "suites" / "smoke.yaml").read_text())
     suite["measure"] |= SHORT
@@ -44,6 +46,7 @@ def test_the_whole_suite_smoke_has_the_tables_of_a_local_run(caller: Caller) -> 
     assert form(caller.folder / "out", names) == form(caller.folder / "local", names)
 
 
+@pytest.mark.long
 def test_a_training_goes_on_from_its_saved_state_after_a_requeue(caller: Caller) -> None:
     (caller.folder / "mine.yaml").write_text(TRAINING)
     caller.call(*caller.run("--detach"))

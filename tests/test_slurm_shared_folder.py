@@ -91,6 +91,7 @@ def test_the_mounts_are_late_and_have_no_common_locks(shared: Path, tmp_path: Pa
         subprocess.run(["umount", str(other)], check=True)
 
 
+@pytest.mark.long
 def test_nothing_is_lost_or_doubled(cluster: Cluster, shared: Path, tmp_path: Path) -> None:
     """A run whose jobs are ended once, one by Slurm and one by the kernel, and that goes on."""
     (shared / "mine.yaml").write_text(SUITE)

@@ -188,6 +188,7 @@ def test_init_writes_a_suite_and_never_overwrites(
     assert Path("mine.yaml").read_text() == "precious"
 
 
+@pytest.mark.long
 def test_a_suite_from_init_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     text = template("mine.yaml").replace("rounds: 2", "rounds: 1")

@@ -42,6 +42,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 RECIPE = {"steps": STEPS, "learning_rate": 5e-3, "weight_decay": 0.01, "label_smoothing": 0.05}
 
 
+@pytest.mark.long_but("copying", "listops", "language_model")
 @pytest.mark.parametrize("name", LEARNING)
 def test_v_learns_the_task_and_both_frameworks_learn_the_same(name: str) -> None:
     """50 steps of the full recipe in float64: losses within 1e-8, and then the same scores."""

@@ -49,6 +49,7 @@ def require_agreement(model: Model, dtype: str, seq_len: int) -> None:
     assert abs(torch[0] - first) < TOLERANCE[dtype]
 
 
+@pytest.mark.long_but("*-float64")
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_twenty_steps_agree(variant: str, dtype: str) -> None:

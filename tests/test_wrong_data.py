@@ -55,6 +55,7 @@ SAID = {
 }
 
 
+@pytest.mark.long
 def test_each_is_one_line_and_the_other_cells_are_run(tmp_path: Path) -> None:
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
