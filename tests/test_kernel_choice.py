@@ -140,6 +140,7 @@ def test_sizes_that_make_the_same_blocks_are_one() -> None:
     assert that_differ(sizes[::-1], queries=256, logits=2**16) == sizes[1:]
 
 
+@pytest.mark.long_but("?", "*conv*", "?+?")
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_every_kernel_in_torch_computes_the_same(variant: str) -> None:
     """With masks, at full length and below, with gradients; blocks of four queries."""

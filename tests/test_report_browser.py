@@ -319,6 +319,7 @@ def test_light_and_dark(seen: Seen) -> None:
     assert background() == light
 
 
+@pytest.mark.long_but("light")
 @pytest.mark.parametrize("options", [
     {}, {"color_scheme": "dark"}, {"viewport": PHONE, "is_mobile": True, "has_touch": True},
 ], ids=["light", "dark", "phone"])  # fmt: skip

@@ -43,6 +43,7 @@ def test_what_slurm_refuses_is_one_line(caller: Caller, options: str, message: s
     assert not (caller.folder / "out").exists()
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("mounts")
 def test_a_folder_that_the_nodes_do_not_see_is_named(caller: Caller) -> None:
     (caller.folder / "hidden").mkdir()
@@ -72,6 +73,7 @@ baseline: V
 """
 
 
+@pytest.mark.long
 def test_a_training_on_two_devices_needs_a_node_that_has_them(caller: Caller) -> None:
     (caller.folder / "mine.yaml").write_text(SHARED)
     printed = caller.call(*caller.run("--slurm", "partition=one"), code=2)
@@ -87,6 +89,7 @@ def test_a_training_on_two_devices_needs_a_node_that_has_them(caller: Caller) ->
     assert node_of(caller.folder / "out", name) == "n2"
 
 
+@pytest.mark.long
 def test_jobs_that_are_held_are_not_waited_for(caller: Caller) -> None:
     shorten(caller)
     options = ["--slurm", "hold", "--variants", "V"]
@@ -129,6 +132,7 @@ NUMPY = Path(str(metadata.distribution("numpy").locate_file("numpy"))).parent / 
 )
 
 
+@pytest.mark.long_but("code")
 @pytest.mark.parametrize(
     ("other_node", "message"),
     [
