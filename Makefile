@@ -1,6 +1,6 @@
 # make bench    measure every mixer in both frameworks (the smoke suite) and print one screen about it
 # make test     what CI runs first: every check, and the tests but the long ones
-# make test-all   every test, the long ones too (half an hour on two cores)
+# make test-all   every test, the long ones too (20 minutes on two cores)
 # make test-page  the page of `synthbench report` in a real browser; needs chromium
 #               (apt-get install chromium)
 # make test-slurm  the executor slurm against a real Slurm of two nodes on this machine; needs root and
