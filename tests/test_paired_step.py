@@ -282,11 +282,12 @@ def test_a_baseline_that_takes_too_long_is_left_out(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize(
     ("steps", "taken"),
     [
-        ([0.06, 0.2], 0.06),  # long: the first step is enough
+        ([0.2, 0.1], 0.2),  # long: the first step is enough
         ([0.9, 0.06], 0.06),  # but not to leave it out, if it takes more than half of the time
-        ([0.04, 0.035], 0.035),
-        ([0.04, 0.02, 0.01], 0.01),  # a turn has several: the faster of two
-        ([0.04, 0.01, 0.02], 0.01),
+        ([0.06, 0.05], 0.05),  # the first use alone may take tens of milliseconds
+        ([0.06, 0.03, 0.04], 0.03),
+        ([0.06, 0.007, 0.009, 0.006], 0.006),
+        ([0.06, 0.007, 0.006, 0.009, 0.001], 0.006),  # the shortest of four
     ],
 )
 def test_a_step_of_the_baseline_is_timed_as_often_as_its_length_needs(

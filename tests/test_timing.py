@@ -316,7 +316,7 @@ def test_the_fixed_work_is_done_in_proportion_to_the_samples(step: float, times:
     assert {places.count(place) for place in places} == {times}
 
 
-@pytest.mark.parametrize(("step", "discarded"), [(0.9 * SHORT_SECONDS, 1), (0.0125, 0), (0.2, 0)])
+@pytest.mark.parametrize(("step", "discarded"), [(0.9 * SHORT_SECONDS, 1), (0.0025, 1), (0.2, 0)])
 def test_a_short_step_runs_once_after_the_fixed_work_before_the_next_sample(
     step: float, discarded: int
 ) -> None:

@@ -15,7 +15,7 @@ from synthbench.backends.kernel_choice import take, taken_kernel, using_kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
-from synthbench.measure.between import BLOCK_SECONDS, SHORT_SECONDS, Beside, Times
+from synthbench.measure.between import SHORT_SECONDS, Beside, Times
 from synthbench.measure.inputs import empty_batch, random_batch, setting_of
 from synthbench.measure.memory_limit import raise_memory_limit
 from synthbench.measure.memory_prediction import predict
@@ -28,8 +28,11 @@ from synthbench.tasks.programs import Programs, compile_or_load, counted_once
 
 FEWEST_STEPS = 2  # of the baseline, that have to fit into `max_seconds`
 # The first step of a longer baseline says well enough how long one takes: what its first use costs
-# is a small part of it.
-LONG_SECONDS = 0.05
+# (tens of milliseconds in JAX) is a small part of it, and a turn has one such step in any case.
+LONG_SECONDS = 0.15
+# Otherwise the shortest of up to so many steps, which are not begun after so many seconds.
+MOST_FIRST_STEPS = 4
+FIRST_STEPS_SECONDS = 0.1
 
 
 class NotPairedError(SynthbenchError):
@@ -47,10 +50,10 @@ class PairedStep:
     seconds: float  # of one step, about
 
     def __call__(self, times: int) -> list[float]:
-        """The seconds of so many steps; a short one runs once before, to fill the caches."""
+        """The seconds of so many steps; a short one runs once before without being timed."""
         with using_kernel(self.baseline.kernel):
             if self.seconds < SHORT_SECONDS:
-                timed(self.step, self.step.wait)
+                self.step.wait(self.step())
             return [timed(self.step, self.step.wait) for _ in range(times)]
 
     @property
@@ -90,19 +93,31 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
         if (own := step.predict_memory()) is not None:
             _require_room(context, own.peak_bytes)
             raise_memory_limit(max(own.peak_bytes - predicted, 0))
-        seconds = timed(step, step.wait)
+        first = timed(step, step.wait)
         choice = taken_kernel()
         most = context.measure.max_seconds / FEWEST_STEPS
-        if seconds < LONG_SECONDS or seconds > most:
-            seconds = timed(step, step.wait)
-        if seconds < BLOCK_SECONDS:  # a turn has several, whose number depends on it
-            seconds = min(seconds, timed(step, step.wait))
+        seconds = about(step, first, most)
     if seconds > most:
         raise NotPairedError(
             f"a step takes {seconds:.3g} s, and {FEWEST_STEPS} of them more than max_seconds "
             f"{context.measure.max_seconds:g}"
         )
     return PairedStep(baseline, step, list(kernels), choice, seconds)
+
+
+def about(step: Step, first: float, most: float) -> float:
+    """Seconds of a step, about, whose first one took `first`; the number in a turn depends on it.
+
+    `most`: a longer step cannot be used, so a first one of more is not believed at once.
+    """
+    found = [first]
+    while len(found) < MOST_FIRST_STEPS:
+        if LONG_SECONDS <= found[0] <= most or (
+            len(found) > 1 and sum(found) >= FIRST_STEPS_SECONDS
+        ):
+            break
+        found.append(timed(step, step.wait))
+    return min(found)
 
 
 def build_step(backend: Backend, baseline: Baseline, programs: Programs | None) -> Step:
