@@ -41,19 +41,26 @@ INSTALLED := $(VENV)/installed
 PEERS := $(VENV)/peers-installed
 TORCH_IN_LOCK := 2.13.0
 
-.PHONY: bench test test-all test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims report lock lock-versions clean python
+.PHONY: bench test check-types check-style check-records test-all test-page test-slurm test-ray gpu-check test-cuda-compile lock-cuda-compile test-versions microbench mutants peers faults paper-tables claims report lock lock-versions clean python
 
 bench: $(INSTALLED)
 	$(BIN)/synthbench run --suite smoke --device $(DEVICE)
 
 test: $(INSTALLED)
+	@$(MAKE) --no-print-directory --jobs $(JOBS) check-types check-style check-records
+	$(BIN)/pytest -n $(JOBS) -m "not long"
+
+check-types: $(INSTALLED)
+	$(BIN)/mypy
+
+check-style: $(INSTALLED)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+
+check-records: $(INSTALLED)
 	$(BIN)/synthbench tables --check
 	$(BIN)/python -m synthbench.suites.reference docs/suites.md --check
-	$(BIN)/pytest -n $(JOBS) -m "not long"
 
 test-all: $(INSTALLED)
 	$(BIN)/pytest -n $(JOBS)
@@ -147,7 +154,7 @@ report: $(INSTALLED)
 $(INSTALLED): requirements.lock pyproject.toml | python
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet -r requirements.lock
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-compile -r requirements.lock
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps --editable .
 	touch $@
 

@@ -204,6 +204,6 @@ def finished(chart: alt.LayerChart, params: Mapping[str, Any]) -> dict[str, Any]
         titleFontWeight="normal",
     )  # fmt: skip
     chart = chart.configure_legend(labelColor=TEXT, labelFontSize=11)
-    content = chart.to_dict(validate=True)
+    content = chart.to_dict(validate=False)
     content.pop("$schema")  # an address on the web, which nothing here reads
     return content
