@@ -139,6 +139,7 @@ class Scored(Component):
         return query.swapaxes(1, 2)[..., None] * (x @ p["scored.key"]).swapaxes(1, 2)[:, :, None]
 
 
+@pytest.mark.long_but("torch")
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_features_join_those_of_other_components(framework: str) -> None:
     synthbench.register(Scored)

@@ -180,6 +180,7 @@ def test_outcomes_decide_and_what_is_ok_is_a_benchmark(folder: Path) -> None:
     assert v["options"]["min_rounds"] == 3
 
 
+@pytest.mark.long_but("False")
 @pytest.mark.parametrize("timed", [True, False])
 def test_what_times_no_steps_is_skipped_and_a_training_does_not_run(
     timed: bool, folder: Path

@@ -364,6 +364,7 @@ def test_hostile_names_are_shown_as_they_are(text: str) -> None:
     ]
 
 
+@pytest.mark.long
 @given(text=TEXTS)
 @example(text="".join(NASTY))
 @FEW

@@ -116,6 +116,7 @@ def test_killed_stopped_and_continued_jobs_complete_a_shard(tmp_path: Path) -> N
     assert len(list((run_dir / "jobs" / NODES).iterdir())) == 4
 
 
+@pytest.mark.long
 def test_two_jobs_of_a_shard_at_once_double_nothing(tmp_path: Path) -> None:
     order = begun(tmp_path / "run", plan("V", "R", rounds=2))
     processes = [job(tmp_path / "run", order) for _ in range(2)]

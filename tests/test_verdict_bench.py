@@ -130,7 +130,7 @@ def test_noise_of_ratios_has_no_part_of_a_baseline_that_they_share() -> None:
     assert of_times == pytest.approx(2 * 0.02**2 / LEAST, rel=0.4)
 
 
-@pytest.mark.long_but("*scatter*")
+@pytest.mark.long_but("*scatter-jax")
 @pytest.mark.parametrize("framework", ["torch", "jax"])
 @pytest.mark.parametrize(
     ("name", "of_five_percent", "undecided"),
