@@ -69,6 +69,7 @@ class Watcher(Silent):
         self.notes: list[str] = []
         self.parities: list[Parity | None] = []
         self.progress: list[tuple[int, int]] = []
+        self.left: list[float | None] = []
 
     def cell_started(self, cell: Cell, round_number: int) -> None:
         self.deed(cell)
@@ -80,6 +81,7 @@ class Watcher(Silent):
         self, record: Record, done: int, total: int, seconds_left: float | None
     ) -> None:
         self.progress.append((done, total))
+        self.left.append(seconds_left)
 
     def note(self, text: str) -> None:
         self.notes.append(text)
@@ -126,6 +128,8 @@ def test_the_suite_finishes_whatever_its_cells_do(
     assert not summary.interrupted
     assert not summary.missing
     assert watcher.progress[-1] == (len(ENDS), len(ENDS))
+    assert all(left is not None and left > 0 for left in watcher.left[:-1])
+    assert watcher.left[-1] == 0
     assert read_info(summary.run_dir).finished is not None
     assert below(os.getpid()) == []
 

@@ -15,6 +15,7 @@ from synthbench.run.cell_runner import SETTLED
 from synthbench.run.executors.base import Executor, Work, cells_by_round
 from synthbench.run.progress import Observer
 from synthbench.run.resume import add_machine
+from synthbench.run.time_left import TimeLeft
 from synthbench.run_info import Machine
 from synthbench.store import append_record, read_info
 
@@ -135,7 +136,8 @@ class Progress:
             self._add(record)
         self.done = sum(place in work.done for place in self._records)
         self.total = self.done + skips
-        self.spent: list[float] = []  # seconds per measured record
+        self.pending = Counter[str]()  # ids of cells -> records to be measured
+        self.time_left = TimeLeft()
         self.started = self.begun = time.monotonic()
         self.expect(work)
         self.observer.started(self.work.plan, self.done, self.total)
@@ -153,9 +155,11 @@ class Progress:
     def expect(self, work: Work) -> int:
         """Count what is pending now as to be measured, except for missing frameworks."""
         missing = self.summary.missing
-        pending = sum(cell.framework not in missing for _, cell in work.pending())
-        self.total += pending
-        return pending
+        self.pending = Counter(
+            cell.id for _, cell in work.pending() if cell.framework not in missing
+        )
+        self.total += self.pending.total()
+        return self.pending.total()
 
     def begin_timing(self) -> None:
         """Count the seconds of the next record from now on."""
@@ -164,7 +168,8 @@ class Progress:
     def store(self, record: Record, measured: bool = False, stored: bool = False) -> None:
         """Store a record unless that is done, then report it."""
         if measured:
-            self.spent.append(time.monotonic() - self.begun)
+            seconds = time.monotonic() - self.begun
+            self.time_left.add(record.id, seconds, record.wall_seconds)
         place = (record.id, record.round)
         if place in self.work.done:  # measured again on another machine
             self.total += 1
@@ -175,9 +180,8 @@ class Progress:
         self.work.attempts[place] = record.attempt + 1
         self.summary.recorded += 1
         self.done += 1
-        left = None
-        if self.spent:
-            left = (self.total - self.done) * sum(self.spent) / len(self.spent)
+        self.pending -= Counter([record.id])
+        left = self.time_left.of(self.pending.elements())
         self.observer.cell_finished(record, self.done, self.total, left)
         self.begin_timing()
 
