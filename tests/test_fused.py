@@ -280,7 +280,7 @@ def test_kernels_are_told(always: bool, monkeypatch: pytest.MonkeyPatch) -> None
         "V": "blocks of queries" if always else "reference form, then scaled_dot_product_attention",
         "R": "one product per head, by blocks of queries",
         "R+V": "blocks of queries" if always else "reference form, then blocks of queries",
-        "conv": "blocks of queries" if always else "reference form, then blocks of queries",
+        "conv": "blocks of queries",
         "glu": "reference form, then blocks of queries",
         "light_conv(width=3)": "shifted sums",
         "light_conv": "banded products",

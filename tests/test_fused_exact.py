@@ -114,9 +114,10 @@ def test_faint_weights_keep_their_digits(offset: float, causal: bool) -> None:
 @pytest.mark.parametrize("scale", [1.0, 1e4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_padding_as_a_feature_hides_any_logit(
-    dtype: torch.dtype, scale: float, causal: bool
+    dtype: torch.dtype, scale: float, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In one call of the fused attention a padded key is far below every logit."""
+    monkeypatch.setattr(fused_attention, "WIDE", 99)
     p = start_of("FR+V", scale)
     p["alpha"][:] = 0
     with recording_kernels() as kernels:
@@ -309,6 +310,8 @@ def test_when_the_reference_form_is_faster(monkeypatch: pytest.MonkeyPatch) -> N
     assert chosen("glu+V", 8, True) and not chosen("glu+V", 9, True)
     for shared in ("R", "Fix", "FR", "R+FR"):
         assert not chosen(shared, 1, False) and not chosen(shared, 1, True)
+    for convolution in ("conv", "conv_relu_conv", "bottleneck_conv", "conv+V"):
+        assert not chosen(convolution, 1, False) and not chosen(convolution, 1, True)
     with torch.no_grad():
         assert not chosen("V", 6, True)
     by_onednn(monkeypatch, True)

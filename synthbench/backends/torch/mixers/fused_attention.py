@@ -20,7 +20,12 @@ from synthbench.backends.torch.mixers import blockwise, flex
 from synthbench.backends.torch.mixers.block_logits import Features, Rows
 from synthbench.backends.torch.mixers.blocks import sizes
 from synthbench.backends.torch.mixers.compiled import has_values
-from synthbench.backends.torch.mixers.features import features_of, has_features, join
+from synthbench.backends.torch.mixers.features import (
+    features_of,
+    has_features,
+    join,
+    number_of_features,
+)
 from synthbench.backends.torch.mixers.flash import FLASH, UNPADDED, flash, sizes_may_differ
 from synthbench.backends.torch.mixers.numerics import (
     ForwardInputs,
@@ -43,6 +48,12 @@ PLAIN_TRAINED_ALONE_UP_TO = {"glu": 512}
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
+# Their reference form calls PyTorch's convolution, which copies the kernel: it was the slower one
+# for all weights, on every CPU.
+CONVOLUTIONS = frozenset({"conv", "conv_relu_conv", "bottleneck_conv"})
+# PyTorch's fused attention fills values up to the size of the features. On a CPU blocks are faster
+# from this many features per value on: more than the two pairs of D+V have.
+WIDE = 2
 BLOCKS = "blocks of queries"
 SHARED_BLOCKS = "one product per head, by blocks of queries"
 
@@ -54,6 +65,7 @@ def kernels(
     (B, L), H = x.shape[:2], p["value"].shape[1]
     names = {component.name for component in mixer.components}
     joined = "position_bias" not in p and all(map(has_features, mixer.components))
+    wide = joined and has_wide_features(mixer, p, x)
     found = []
     path, weights = (SHARED_BLOCKS, H * L * L) if names <= SHARED else (BLOCKS, B * H * L * L)
     for products in libraries(x):
@@ -61,7 +73,7 @@ def kernels(
         blocks = [Kernel(path, products, **size) for size in different]
         whole = [Kernel(FLASH, products)] if joined and not names <= SHARED else []
         # Blocks use oneDNN throughout, PyTorch's fused attention only around it.
-        found += blocks + whole if products == ONEDNN else whole + blocks
+        found += blocks + whole if products == ONEDNN or wide else whole + blocks
         if whole and sizes_may_differ(mixer, p, x, padding_mask):
             found.append(Kernel(UNPADDED, products))
         if not names <= SHARED and flex.offers(mixer, p, x):
@@ -70,6 +82,13 @@ def kernels(
     if plain_is_faster(mixer, p, x, found[0].products):
         return [plain, *found]
     return found + [plain] * may_be_plain(names, B, H, L)
+
+
+def has_wide_features(mixer: Attention, p: dict[str, Tensor], x: Tensor) -> bool:
+    """Whether PyTorch's fused attention would fill up values so much that blocks are faster."""
+    counts = [number_of_features(component, p) for component in mixer.components]
+    values = p["value"].shape[-1]
+    return not is_accelerator(x.device) and sum(count or 0 for count in counts) > WIDE * values
 
 
 def fused(
@@ -94,7 +113,7 @@ def plain_is_faster(mixer: Attention, p: dict[str, Tensor], x: Tensor, products:
     `products`: the library that the other kernels would use.
     """
     names = {component.name for component in mixer.components}
-    if is_accelerator(x.device) or names <= SHARED:
+    if is_accelerator(x.device) or names <= SHARED or names & CONVOLUTIONS:
         return False
     trained = torch.is_grad_enabled() and (x.requires_grad or p["value"].requires_grad)
     (B, L), H = x.shape[:2], p["value"].shape[1]
