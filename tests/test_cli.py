@@ -14,7 +14,7 @@ from typer.main import get_command
 
 from synthbench import __version__
 from synthbench.cli.app import app
-from synthbench.cli.options import split_batches, split_lengths, split_list
+from synthbench.cli.options import split_batches, split_lengths, split_list, split_variants
 from synthbench.errors import NotationError
 from tests.command_line import (
     ENVIRONMENT,
@@ -50,6 +50,9 @@ def test_lists_are_split_outside_parentheses_and_quotes() -> None:
     assert split_list(['own(text="a,b)"),V']) == ['own(text="a,b)")', "V"]
     assert split_list(["V,FR(rank=[8, 16])+V"]) == ["V", "FR(rank=[8, 16])+V"]
     assert split_list(["FR(rank=8,V"]) == ["FR(rank=8,V"]  # left whole for notation to explain
+    assert split_variants(["V,FR(rank=[8, 16])+V"]) == ["V", "FR(rank=8)+V", "FR(rank=16)+V"]
+    with pytest.raises(NotationError, match="is not closed"):
+        split_variants(["FR(rank=[8"])
     assert split_list([]) == []
     with pytest.raises(NotationError, match="'V,,R' has an empty entry; write variants like V,"):
         split_list(["V,,R"])

@@ -18,6 +18,7 @@ from synthbench.cli.options import (
     VariantsOption,
     split_lengths,
     split_list,
+    split_variants,
 )
 from synthbench.cli.output import complain, console, write
 from synthbench.cli.runs import run_name
@@ -61,7 +62,7 @@ def history(
     from synthbench.report.text.terminal import print_tables
 
     chosen = Chosen(
-        tuple(map(named, split_list(variants))),
+        tuple(map(named, split_variants(variants))),
         tuple(split_list(framework, FRAMEWORKS_ADVICE)),
         tuple(split_lengths(seq_len)),
     )

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli.completion import complete_run, complete_variants
-from synthbench.cli.options import VARIANTS_NAMES, Plugin, Results, split_list
+from synthbench.cli.options import VARIANTS_NAMES, Plugin, Results, split_variants
 from synthbench.cli.output import say
 from synthbench.cli.runs import find_run
 from synthbench.errors import NotationError
@@ -129,7 +129,7 @@ def inspect(
         run = find_run(sources[0], results)
         folder = out or run / "inspect"
         wanted = Wanted(framework, seed, task, steps, batch)
-        names = variants_of(run, split_list(variants))
+        names = variants_of(run, split_variants(variants))
         if not variants and (others := [n for n in every_variant(run) if n not in names]):
             say(f"Only {names[0]} is drawn; with --variants also {', '.join(others)}")
         models = with_different_names([from_run(run, name, wanted) for name in names])

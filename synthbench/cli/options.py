@@ -117,6 +117,16 @@ MODES_ADVICE = "write --mode forward,train, or one of the two"
 BATCHES_ADVICE = "write batch sizes like --batch 1,8"
 
 
+def split_variants(texts: Iterable[str]) -> list[str]:
+    """Split variants at commas as `split_list` does; a list of option values gives one per value.
+
+    Raises NotationError for an empty entry or a list that cannot be read.
+    """
+    from synthbench.suites.expansion import expand_all
+
+    return expand_all(split_list(texts))
+
+
 def split_list(texts: Iterable[str], advice: str = VARIANTS_ADVICE) -> list[str]:
     """Split at commas outside parentheses, brackets and quotes: "V,FD(a=2, b=4)+V" has two entries.
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from synthbench.cli.completion import complete_run, complete_variants
-from synthbench.cli.options import VARIANTS_NAMES, Results, split_list
+from synthbench.cli.options import VARIANTS_NAMES, Results, split_variants
 from synthbench.cli.output import complain, say
 from synthbench.cli.runs import find_run, newest_run
 
@@ -77,6 +77,6 @@ def plot(
     measured = read_run(newest_run(results) if run is None else find_run(run, results))
     for damage in measured.damaged:
         complain(f"{measured.path}: {damage}; skipped")
-    wanted = split_list(variants)
+    wanted = split_variants(variants)
     for path in write_plots(measured, out, mode=mode.value, variants=wanted, setting=setting):
         say(path)

@@ -161,7 +161,7 @@ def run(
 ) -> None:
     """Measure every cell of a suite, write its tables, and print one screen about them.
 
-    Exit code 0: done; out of memory and time-outs are results. 1: a cell crashed or was
+    Exit code 0: done; out of memory and time-outs are results. 1: a cell crashed, was unchecked or
     quarantined. 2: a mistake in the call, or a framework or device that is not there.
     130: Ctrl-C; what was measured is kept.
     """

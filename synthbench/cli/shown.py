@@ -21,6 +21,7 @@ from synthbench.cli.options import (
     VARIANTS_NAMES,
     split_lengths,
     split_list,
+    split_variants,
 )
 from synthbench.cli.output import console, write
 from synthbench.errors import NotationError, UnknownNameError
@@ -128,12 +129,10 @@ class Shown:
         sort: str | None,
     ) -> Shown:
         """The options as given; raises NotationError for one that cannot be read."""
-        from synthbench.suites.expansion import expand_all
-
         return cls(
             tuple(split_list(tables, TABLES_ADVICE)),
             every_table,
-            tuple(expand_all(split_list(variants))),
+            tuple(split_variants(variants)),
             tuple(split_list(frameworks, FRAMEWORKS_ADVICE)),
             tuple(split_list(modes, MODES_ADVICE)),
             tuple(split_lengths(lengths)),

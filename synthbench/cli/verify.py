@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from synthbench.cli.completion import complete_variant
-from synthbench.cli.options import FRAMEWORKS_ADVICE, FrameworkOption, Plugin, split_list
+from synthbench.cli.options import (
+    FRAMEWORKS_ADVICE,
+    FrameworkOption,
+    Plugin,
+    split_list,
+    split_variants,
+)
 from synthbench.cli.output import complain
 from synthbench.errors import FrameworkMissingError, NotationError, UnknownNameError
 
@@ -68,7 +74,7 @@ def verify(
             f"--require-both needs {' and '.join(FRAMEWORKS)}, got --framework {','.join(chosen)}; "
             "leave one of the two options out"
         )
-    wanted = split_list(variant or []) or [*SHOWCASE, *sorted(plugins())]
+    wanted = split_variants(variant or []) or [*SHOWCASE, *sorted(plugins())]
     names = list(dict.fromkeys(map(canonical, wanted)))
     failed = 0
     with Verifier(chosen, plugin) as verifier:

@@ -75,16 +75,16 @@ class Measure(Section):
     )
     minutes: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
         default=None,
-        description="Minutes after which no further round of what is undecided begins, of one call "
-        "of `run`: `--resume` has them anew; null: no limit. The rounds of the whole plan are "
-        "always measured.",
+        description="After so many minutes of one call of `run`, no further round is added for "
+        "undecided comparisons; `--resume` starts the time anew; null: no limit. The rounds of the "
+        "whole plan are always measured.",
         examples=[20.0],
     )
     retries: NonNegativeInt = Field(
         default=0,
-        description="Times that a disturbed cell is measured again, when the machine is quiet, "
-        "at most, with all that `--resume` adds: cells of undecided comparisons before rounds are "
-        "added, others at the end.",
+        description="How often a disturbed cell is measured again, at most (all calls with "
+        "`--resume` together), each time after waiting for a quiet machine. Cells of undecided "
+        "comparisons come before rounds are added, the others at the end.",
         examples=[3],
     )
     aa: bool | None = Field(
@@ -156,8 +156,9 @@ class Measure(Section):
     )
     kernel_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = Field(
         default=120.0,
-        description="Seconds to choose kernels in, by timing those that each mixer declares, once "
-        "per run and shape; 0: do not measure, use the kernel that needs no measurement.",
+        description="Seconds to choose kernels in, by timing those that each mixer declares, at "
+        "the shapes that have no choice from an earlier run on this machine; 0: do not measure, "
+        "use the kernel that needs no measurement.",
         examples=[0],
     )
     ceiling: bool = Field(

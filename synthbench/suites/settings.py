@@ -121,9 +121,9 @@ class Settings(Section):
     )
     resolution: Share = Field(
         default=0.05,
-        description="A ratio whose interval ends this close to it, or closer, needs no further "
-        "rounds: the verdict is `close` where it is none of `faster`, `slower` and `same`, unless "
-        "the interval is wholly beyond the margin, or the noise floor is larger than this and "
-        "than the margin.",
+        description="How well a ratio has to be known. If its interval ends this close to it, and "
+        "it is none of `faster`, `slower` and `same`, the verdict is `close` and no rounds are "
+        "added. Not where the interval is wholly beyond the margin, or the noise floor is larger "
+        "than this and than the margin.",
         examples=[0.02],
     )

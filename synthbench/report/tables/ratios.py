@@ -98,7 +98,8 @@ def _note(grid: Grid, context: Context, judged: list[Judgement]) -> str:
     if noise.looks > 1:
         parts.append(
             f"Rounds were added until there was a verdict. Each of {noise.looks} looks has its "
-            "part of the 5%, so that this makes no false verdict more likely."
+            "part of the 5%, so that this makes no false verdict more likely: for `same`, a wider "
+            "interval than the one shown lies within the margin."
         )
     if any(one.estimate.machines > 1 for one in judged):
         parts.append(
