@@ -12,16 +12,14 @@ from synthbench.cli.compare import Format
 from synthbench.cli.completion import complete_measured_suite
 from synthbench.cli.options import (
     FRAMEWORKS_ADVICE,
-    FrameworkOption,
     Results,
-    SeqLenOption,
-    VariantsOption,
     split_lengths,
     split_list,
     split_variants,
 )
 from synthbench.cli.output import complain, console, write
 from synthbench.cli.runs import run_name
+from synthbench.cli.shown import ShownFrameworks, ShownLengths, ShownVariants
 from synthbench.errors import PackageMissingError, ResultsError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -39,9 +37,9 @@ def history(
             metavar="SUITE", help="A suite that has runs.", autocompletion=complete_measured_suite
         ),
     ],
-    variants: VariantsOption = [],  # noqa: B006  typer reads the default, nothing changes it
-    framework: FrameworkOption = [],  # noqa: B006
-    seq_len: SeqLenOption = [],  # noqa: B006
+    variants: ShownVariants = [],  # noqa: B006  typer reads the default, nothing changes it
+    framework: ShownFrameworks = [],  # noqa: B006
+    seq_len: ShownLengths = [],  # noqa: B006
     format: Annotated[
         Format, typer.Option("--format", help="How to print the history.")
     ] = Format.TERMINAL,
