@@ -10,8 +10,9 @@
 # make microbench  a quick benchmark of each mixer, compared with the last one saved in .benchmarks
 # make peers    our mixers beside packages and textbook code: time and memory (more than an hour)
 # make faults   wrong inputs, kills of a run and bad conditions: none may break anything (about 15 minutes)
-# make gpu-check  every branch that needs a GPU: which ran, which was correct (10 minutes; on a machine
-#               without one, the same as far as it goes). OUT=folder for the findings
+# make gpu-check  most branches that need a GPU: which ran, which was correct (10 minutes; on a machine
+#               without one, the same as far as it goes). In the Python that has the frameworks for CUDA,
+#               not in .venv: PYTHON=.venv/bin/python for that one. OUT=folder for the findings
 # make paper-tables  docs/paper.md anew: the paper's tables, compared with the runs in results/
 # make claims   docs/claims.md anew: what the paper says, and whether the runs in results/ agree
 # make test-versions  the tests on Python 3.11, 3.12 and 3.13 with the oldest and the newest torch and
@@ -119,8 +120,12 @@ $(PEERS): requirements-peers.lock $(INSTALLED)
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --no-deps -r requirements-peers.lock
 	touch $@
 
-gpu-check: $(INSTALLED)
-	$(BIN)/python -m benchmarks.gpu_check --out $(or $(OUT),gpu-check)
+# Not in .venv, whose frameworks are those for CPUs.
+gpu-check:
+	@$(PYTHON) -c 'import synthbench.record' 2>/dev/null || { \
+		echo "$(PYTHON) has no synthbench. Install it there, beside the frameworks for CUDA"; \
+		echo "(docs/gpu.md), or name another Python: make gpu-check PYTHON=path"; exit 2; }
+	$(PYTHON) -m benchmarks.gpu_check --out $(or $(OUT),gpu-check)
 
 test-cuda-compile: .venv-cuda/installed
 	.venv-cuda/bin/python -m tests.cuda_compile $(OPTIONS)

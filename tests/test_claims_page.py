@@ -235,7 +235,7 @@ def test_our_quality_stands_beside_the_papers(tmp_path: Path) -> None:
     mean = 0.625 * metric_named("accuracy").scale  # in percent, as the task declares it
     assert ours["ours torch"] == f"{mean:.2f}"
     assert (ours["paper"], ours["ours jax"]) == ("88.83", "no run")
-    assert float(ours["compared"]) == pytest.approx(mean - 88.83, abs=0.01)
+    assert ours["compared"] == ""  # of other texts: a difference would say nothing
     assert ours["why"] == REASONS["reduced"]
     assert "run `words/one` (reduced: data file news.csv" in found.note
     best = row(found, "FR(rank=32)+V", "accuracy AG News, %")

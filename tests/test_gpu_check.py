@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import subprocess
 import time
@@ -58,7 +59,7 @@ def test_a_step_that_hangs_is_ended_and_what_it_found_is_kept(
     )
     found: list[Finding] = []
 
-    def ran(code: str, limit: float) -> list[tuple[str, str, str]]:
+    def ran(code: str, limit: float, left: float = math.inf) -> list[tuple[str, str, str]]:
         found.clear()
         original: Any = subprocess.Popen
 
@@ -67,13 +68,15 @@ def test_a_step_that_hangs_is_ended_and_what_it_found_is_kept(
 
         with monkeypatch.context() as patched:
             patched.setattr(subprocess, "Popen", started)
-            check.run_step("cells", CPU, limit, found.append)
+            ended = check.run_step("cells", CPU, limit, found.append, left)
+        assert ended == any(one.is_end for one in found)
         return [(one.branch, one.outcome, one.reason) for one in found]
 
     begin = time.monotonic()
     assert ran("time.sleep(600)", 2.0) == [
         ("a", RAN, ""), (END, FAILED, "ended after 2 s"),
     ]  # fmt: skip
+    assert ran("time.sleep(600)", 30.0, left=2.0) == [("a", RAN, "")]  # to be done again
     assert time.monotonic() - begin < 60
     assert ran("sys.exit('no device')", 30.0) == [
         ("a", RAN, ""), (END, FAILED, "exit code 1: no device\n"),
@@ -115,12 +118,20 @@ def tried_steps(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     tried_ones: list[str] = []
 
     def run_step(
-        name: str, settings: Settings, limit: float, keep: Callable[[Finding], None]
-    ) -> None:
+        name: str,
+        settings: Settings,
+        limit: float,
+        keep: Callable[[Finding], None],
+        left: float,
+    ) -> bool:
         assert settings == CPU
-        assert 0 < limit <= steps.STEPS[name].limit
+        assert limit == steps.STEPS[name].limit
+        assert left > 0
         tried_ones.append(name)
+        if left < 5:
+            return False
         keep(Finding(name, END))
+        return True
 
     monkeypatch.setattr(check, "run_step", run_step)
     return tried_ones
@@ -150,6 +161,10 @@ def test_steps_without_time_are_run_by_the_next_call(
     assert tried_steps == []
     assert "No time left for machine, " in capsys.readouterr().out
     assert "Not run: machine, " in (tmp_path / "summary.md").read_text()
+    assert check.main([*options, "--minutes", "0.05"]) == 1  # begun, and cut short
+    assert "No time left for machine, " in capsys.readouterr().out
+    assert tried_steps
+    tried_steps.clear()
     assert check.main(options) == 0
     assert tried_steps == list(steps.STEPS)
 
@@ -159,7 +174,9 @@ def test_a_step_that_was_interrupted_is_done_again(
 ) -> None:
     """As a whole: what it found before is not told twice."""
 
-    def interrupted(name: str, settings: object, limit: float, keep: Callable[..., None]) -> None:
+    def interrupted(
+        name: str, settings: object, limit: float, keep: Callable[..., None], left: float
+    ) -> bool:
         keep(Finding(name, "the first branch"))
         raise KeyboardInterrupt
 

@@ -12,6 +12,7 @@ wrong, or there was no time for it; 2: FOLDER has findings of another device, si
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import selectors
 import signal
@@ -67,7 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             if left <= 0:
                 late.append(name)
                 continue
-            run_step(name, settings, min(left, STEPS[name].limit), keep)
+            if not run_step(name, settings, STEPS[name].limit, keep, left):
+                late.append(name)
     text = summary(found, settings)
     (options.out / "summary.md").write_text(text, encoding="utf-8")
     print(f"\n{text}")
@@ -124,13 +126,23 @@ def rewrite(file: Path, found: Iterable[Finding]) -> None:
     new.replace(file)
 
 
-def run_step(name: str, settings: Settings, limit: float, keep: Callable[[Finding], None]) -> None:
-    """Run a step in a child, which is killed when its time has passed; its end is a finding."""
+def run_step(
+    name: str,
+    settings: Settings,
+    limit: float,
+    keep: Callable[[Finding], None],
+    left: float = math.inf,
+) -> bool:
+    """Run a step in a child, which is killed when its time has passed; its end is a finding.
+
+    False, without an end, if that was not its own limit but the time that was `left` for all.
+    """
     command = [sys.executable, "-P", "-m", "benchmarks.gpu_check.child", name, settings.dump()]
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths)}
     environment.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
-    print(f"{name} (at most {limit:.0f} s)", flush=True)
+    seconds = min(limit, left)
+    print(f"{name} (at most {seconds:.0f} s)", flush=True)
     begin = time.monotonic()
     with (
         tempfile.TemporaryFile() as errors,
@@ -140,7 +152,7 @@ def run_step(name: str, settings: Settings, limit: float, keep: Callable[[Findin
     ):
         late = True
         try:
-            late = follow(child, begin + limit, keep)
+            late = follow(child, begin + seconds, keep)
         finally:
             if late:  # or this process was interrupted, which its group does not notice
                 os.killpg(child.pid, signal.SIGKILL)
@@ -148,11 +160,14 @@ def run_step(name: str, settings: Settings, limit: float, keep: Callable[[Findin
         errors.seek(0, os.SEEK_END)
         errors.seek(max(0, errors.tell() - 400))
         said = errors.read().decode(errors="replace")
+    if late and left < limit:
+        return False
     how = ""
     if late or child.returncode:
         how = f"ended after {limit:.0f} s" if late else f"exit code {child.returncode}: {said}"
-    seconds = time.monotonic() - begin
-    keep(Finding(name, END, FAILED if how else RAN, reason=how, seconds=seconds))
+    took = time.monotonic() - begin
+    keep(Finding(name, END, FAILED if how else RAN, reason=how, seconds=took))
+    return True
 
 
 def follow(

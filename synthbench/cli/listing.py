@@ -127,6 +127,8 @@ def _print_registry(heading: str, registry: Registry[Any], plugins: list[str]) -
     rows = []
     for name, cls in sorted(registry.known().items()):
         options = [f"{field.name}={field.default}" for field in _fields(cls)]
+        if isinstance(own := getattr(cls, "options", None), tuple):  # of an executor
+            options += [f"--{option.replace('_', '-')}" for option in own]
         rows.append((name, cls.description or "-", ", ".join(options) or "-"))
     print_columns((heading, "description", "options"), rows)
 

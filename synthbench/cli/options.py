@@ -25,7 +25,7 @@ Plugin = Annotated[
     typer.Option(
         "--plugin",
         metavar="MODULE",
-        help="Import this module and take the mixers it defines. Repeatable.",
+        help="Import this module and use what it defines, such as mixers and tasks. Repeatable.",
         show_default=False,
     ),
 ]
@@ -113,7 +113,7 @@ MOST_DIGITS = 18  # of a size
 FRAMEWORKS_ADVICE = "write --framework torch,jax, or one of the two"
 VARIANTS_ADVICE = "write variants like V,FR(rank=32)+V; `synthbench list variants` shows them"
 LENGTHS_ADVICE = "write lengths like --seq-len 128,256"
-MODES_ADVICE = "write --mode forward,train, or one of the two"
+MODES_ADVICE = "write --mode forward,train,decode, or some of these"
 BATCHES_ADVICE = "write batch sizes like --batch 1,8"
 
 

@@ -14,7 +14,6 @@ from synthbench.cli.options import (
     ModeOption,
     Plugin,
     SeqLenOption,
-    SlotsOption,
     SuiteOption,
     VariantsOption,
     axis_options,
@@ -40,7 +39,15 @@ def tune(
             "--minutes", min=0.1, max=1e4, help="How long it may take, for all devices together."
         ),
     ] = 30.0,
-    slots: SlotsOption = None,
+    slots: Annotated[
+        int | None,
+        typer.Option(
+            "--slots",
+            metavar="N",
+            help="On a CPU: choose for each of N slots, as `run --slots N` measures on them.",
+            show_default=False,
+        ),
+    ] = None,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
     """Time the kernels of each form at a suite's shapes, and keep the fastest for later runs.

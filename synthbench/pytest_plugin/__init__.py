@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="append",
         default=[],
         metavar="MODULE",
-        help="Import this module and take the mixers it defines. Repeatable.",
+        help="Import this module and use what it defines, such as mixers and tasks. Repeatable.",
     )
 
 

@@ -106,7 +106,8 @@ def reached(ours: Mapping[str, Evidence], at: Place, quantity: str, paper: str) 
     decimals = len(paper.partition(".")[2])
     figures = {name: one.figure for name, one in ours.items() if one.figure is not None}
     shown = [f"{figures[f]:.{decimals}f}" if f in figures else NO_RUN for f in FRAMEWORKS]
-    difference = next(iter(figures.values())) - float(paper)
     is_smaller = any(is_reduced(one.differences) for one in ours.values())
-    reason = why("reduced" if is_smaller else "setting")
-    return at.variant, quantity, paper, *shown, f"{difference:+.{decimals}f}", reason
+    if is_smaller:  # of other data or sizes: a difference of the two figures would say nothing
+        return at.variant, quantity, paper, *shown, "", why("reduced")
+    difference = next(iter(figures.values())) - float(paper)
+    return at.variant, quantity, paper, *shown, f"{difference:+.{decimals}f}", why("setting")

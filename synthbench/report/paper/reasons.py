@@ -7,7 +7,7 @@ REASONS: dict[str, str] = {
     "close": "within 0.01",
     "constant": "the constant in the note",
     "contradiction": "contradicts itself, see note",
-    "device": "another device",
+    "device": "another device or size, see note",
     "paper only": "paper only, not reproduced here",
     "reduced": "reduced setting, see note",
     "setting": "another setting, see note",

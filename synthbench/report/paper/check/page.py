@@ -35,8 +35,9 @@ SUBJECTS = {
     "quality": "Quality after training", "weights": "Quality after training",
 }  # fmt: skip
 ANSWERS_NOTE = (
-    "holds, does not hold: our figure decides, for every pair of variants that the claim is about. "
-    "undecided: the figure is not known well enough. not measured: no run has it. reduced: on "
+    "holds: our figures agree for every pair of variants that the claim is about. does not hold: "
+    "for at least one they do not. undecided: none disagrees, but for one the figure is not known "
+    "well enough, or not measured. not measured: no run has it. reduced: on "
     "smaller sizes, or other data, than the paper's; such an answer is about our setting. other "
     "setting: of the same size, but on another device or with other variants. no run: "
     "none has both variants in one such model. no task: synthbench cannot measure it."
@@ -51,19 +52,24 @@ HOW = {
         "interval. A direction holds or does not by the verdict of the run (table `ratios`): "
         "`faster`, `slower` or `same`; `close`, `undecided` and `one round` leave it undecided. A "
         "size holds if the whole interval is within the tolerance, and does not if it lies outside "
-        "by more than the noise floor and the margin of the run."
+        "by more than the noise floor or the margin of the run, the larger of the two."
     ),
     "Parameters": (
         "Counted in the models that each framework built. A number has to round to the printed "
         "digits; a difference of two printed numbers may be one more or less in the last digit."
     ),
-    "FLOPs": "By formula at the paper's lengths, over those of the second; to 1%.",
+    "FLOPs": (
+        "Those of the first over those of the second, by formula at the paper's lengths; as in the "
+        "paper, embedding look-ups count as products here; to 1%."
+    ),
     "Quality after training": (
         "At the end of training, the first minus the second within each seed, or their ratio where "
         "the claim is about a size; with the 95% confidence interval over seeds. A direction is "
-        "judged after Holm's correction for all claims that the run decides; `different` holds if "
-        "either direction does. The spread of weights: their standard deviation on held-out "
-        "examples, the mean over the layers of the encoder."
+        "judged after Holm's correction: for the variants of its task, framework and length, as in "
+        "the table `quality`, where one of the two is the baseline; otherwise for the other pairs "
+        "of its task and framework. `different` holds if either direction does. The spread of "
+        "weights: their standard deviation on held-out examples, the mean over the layers of the "
+        "encoder."
     ),
 }
 
