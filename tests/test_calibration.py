@@ -66,10 +66,24 @@ def test_relative_times_are_given_in_seconds_at_the_usual_speed() -> None:
 
 
 def test_each_framework_has_its_own_product() -> None:
-    both = [*records(), *records(framework="jax", fixed=False)]
-    grid = Grid(both, ())
-    assert grid.costs(key("R", "jax"), "seconds") == pytest.approx([0.03, 0.01])
-    assert grid.costs(key("R"), "seconds")[0] == pytest.approx(grid.costs(key("R"), "seconds")[1])
+    """JAX's product was timed while the machine was three times as slow: R's step is 1/4 of it."""
+    slow = [timed("R", 0.01, 3.0, n, framework="jax") for n in (0, 1)]
+    grid = Grid([*records(), *slow], ())
+    fast = np.quantile([0.99, 1.0, 1.01], 0.1)
+    assert grid.costs(key("R", "jax"), "seconds") == pytest.approx([0.03 * fast] * 2)
+    assert grid.costs(key("R"), "seconds") == pytest.approx([0.0125 * fast] * 2)
+
+
+def test_frameworks_are_on_one_scale() -> None:
+    """Relative times are those of fast steps: against medians, torch would look faster."""
+    grid = Grid([*records(), *records(framework="jax", fixed=False)], ())
+    for framework in ("torch", "jax"):
+        assert grid.costs(key("R", framework), "seconds") == pytest.approx([0.03, 0.01])
+    assert grid.units == {}
+    with_products = Grid(records(), ())
+    assert with_products.units
+    in_seconds = Grid(records(), (), in_seconds=True)
+    assert in_seconds.costs(key("R"), "seconds") == pytest.approx([0.03, 0.01])
 
 
 def test_each_device_of_a_machine_is_on_its_own() -> None:

@@ -24,6 +24,7 @@ from synthbench.report.compare.tables import comparison_tables
 from synthbench.report.compare.text import comparisons_markdown
 from synthbench.run_info import Ceiling, Machine
 from synthbench.store import Run, append_record, create_run
+from tests import test_calibration as calibrated
 from tests.command_line import Captured, refused, synthbench
 from tests.test_tables import cell, info, record, run_of
 
@@ -79,6 +80,18 @@ def on_machine(name: str, **environment: Any) -> dict[str, Any]:
 
 def compared(first: Sequence[Record], second: Sequence[Record], **changes: Any) -> RunComparison:
     return compare_runs(side("A", first), side("B", second, **changes))
+
+
+def test_times_with_and_without_a_product_are_compared_in_seconds() -> None:
+    """The same steps; the second run has the product between them, and so relative times."""
+    without, with_product = calibrated.records(fixed=False), calibrated.records()
+    machine = on_machine("some-cpu")
+    first, second = (side(letter, found, **machine)
+                     for letter, found in (("A", without), ("B", with_product)))  # fmt: skip
+    for one, other in ((first, second), (second, first)):
+        found = compare_runs(one, other)
+        assert [change.ratio for change in found.costs["time"]] == pytest.approx([1.0, 1.0])
+        assert found.first is one and found.second is other
 
 
 def met(comparison: RunComparison, *conditions: str) -> list[str]:

@@ -15,9 +15,11 @@ from synthbench.analysis.comparison import (
     Comparison,
     Estimate,
     Judgement,
+    Rule,
     estimate,
     further_rounds,
     judge,
+    judge_estimates,
 )
 from synthbench.analysis.intervals import median_interval
 from synthbench.analysis.moderated_variance import t_quantile
@@ -164,6 +166,20 @@ def test_further_rounds_are_those_that_decide() -> None:
     assert further_rounds(inside, 0.03, 0.05, 0.05) == 39  # 1.96 * 0.1 / sqrt(43) < 0.03
     on_the_margin = Estimate(log_ratio=0.0299, error=0.05, degrees=math.inf, rounds=4)
     assert further_rounds(on_the_margin, 0.03, 0.05, 0.05) is None
+
+
+def test_the_forecast_waits_for_the_noise_to_fall() -> None:
+    """Certain, but within the noise floor of 10%: that falls below 6% at four rounds times 2.7."""
+    seen = Estimate(log_ratio=0.06, error=0.001, degrees=math.inf, rounds=4)
+    assert further_rounds(seen, 0.03, 0.05, 0.05) == 1
+    assert further_rounds(seen, 0.03, 0.05, 0.05, noise=0.1) == 8  # 0.1 * sqrt(4 / 12) < 0.06
+    assert further_rounds(seen, 0.03, 0.05, 0.05, noise=0.5) is None
+    rule = Rule(same_within=1.03)
+    (one,) = judge_estimates([seen], 1.11, rule)
+    assert one.verdict == "undecided"
+    assert one.further == next(
+        n for n in range(1, 50) if math.log(1.11) * math.sqrt(4 / (4 + n)) < 0.06
+    )
 
 
 def test_the_forecast_of_further_rounds_comes_true() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from synthbench.record import Evaluation, Measurements, Outcome, Record, Training
+from synthbench.record import Calibration, Evaluation, Measurements, Outcome, Record, Training
 from synthbench.report.data.table import Table
 from synthbench.report.tables.catalog import make_tables, tables_from
 from synthbench.report.text.markdown import markdown
@@ -134,6 +134,26 @@ def test_cells_of_the_task_cost_have_rows_as_trainings_do() -> None:
     assert [row[6] for row in found.rows] == pytest.approx([1, 0.625, 0.5])
     for row, efficiency in zip(found.rows, (1, 0.625, 0.5), strict=True):
         assert row[7:] == pytest.approx((efficiency, efficiency))
+
+
+def test_ratios_of_cost_cells_do_not_follow_the_speed_of_the_machine() -> None:
+    """Two devices met a machine that was 1.5 times as slow in one round, and so did the product."""
+
+    def beside(one: Record, slow: float) -> Record:
+        timing = one.measurements.timing
+        assert timing is not None
+        fixed = Calibration(after=[0], seconds=[0.004 * slow])
+        timing = timing.model_copy(update={"calibration": fixed})
+        changed = one.measurements.model_copy(update={"timing": timing})
+        return one.model_copy(update={"measurements": changed})
+
+    slow = (1.0, 1.5, 1.0)
+    found = table(*(
+        one for n, factor in enumerate(slow) for one in (
+            beside(stepped(1, 0.010, n), 1.0), beside(stepped(2, 0.005 * factor, n), factor))
+    ))  # fmt: skip
+    assert found.rows[1][5] == pytest.approx(2)
+    assert found.rows[1][7:] == pytest.approx((1, 1))
 
 
 def test_the_interval_of_a_cost_cell_is_that_of_the_rounds() -> None:

@@ -24,6 +24,7 @@ from synthbench.report.history.as_json import histories_json
 from synthbench.report.history.history import Chosen, History, Line, histories
 from synthbench.report.history.tables import bars_of, change_text, history_tables
 from synthbench.run_info import Machine
+from tests import test_calibration as calibrated
 from tests.command_line import Captured, refused, synthbench
 from tests.test_compare import LENGTHS, VARIANTS, on_machine, records, store
 from tests.test_tables import cell, record, run_of
@@ -139,6 +140,36 @@ def test_a_change_below_the_margin_is_not_marked() -> None:
     strict = [Side("", one.name, run_of(one.run.records, settings=margin)) for one in quiet]
     lines = {line.place.variant: line for line in only(strict, {}, detect=change_points).lines}
     assert [one.at for one in lines["R"].changes] == [4]
+
+
+def test_the_longest_length_is_that_of_the_newest_run_of_each_variant() -> None:
+    """An older run went further, and another variant is only in that one: no line is hidden."""
+    long = record(cell("V", "torch", "train", 4096), 1.0)
+    sides = slow_from(5)
+    first = [*sides[0].run.records, long]
+    sides[0] = side(0)
+    sides[0] = Side("", "made_up/0", run_of(first, **on_machine("some-cpu")))
+    for at in range(1, 8):
+        kept = [one for one in sides[at].run.records if one.cell.variant != "FR(rank=32)+V"]
+        started = f"2026-02-{at + 1:02}T00:00:00+00:00"
+        sides[at] = Side("", str(at), run_of(kept, **on_machine("some-cpu"), started=started))
+    found = only(sides, {}, detect=change_points)
+    shown = {line.place.variant: line.place.seq_len for line in found.lines}
+    assert shown == {"V": 256, "R": 256, "FR(rank=32)+V": 256}
+    changed = {line.place.variant: line.changes for line in found.lines}
+    assert [one.at for one in changed["R"]] == [5]
+    (only_long,) = only(sides, {}, Chosen(lengths=(4096,))).lines
+    assert only_long.seconds[0] == 1.0
+
+
+def test_times_with_and_without_a_product_have_one_scale() -> None:
+    """Relative times are those of fast steps: where products begin nothing became faster."""
+    without = Side("", "0", run_of(calibrated.records(fixed=False), **on_machine("some-cpu")))
+    same = [
+        Side("", str(n), run_of(calibrated.records(), **on_machine("some-cpu"))) for n in (1, 2)
+    ]
+    for line in only([without, *same], {}).lines:
+        assert line.seconds[0] == line.seconds[1] == line.seconds[2]
 
 
 def test_runs_are_in_the_order_of_their_commits() -> None:

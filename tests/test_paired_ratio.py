@@ -26,7 +26,12 @@ def test_the_ratio_is_that_of_the_means_of_the_faster_halves() -> None:
     own, baseline = [3.0, 1.0, 2.0, 100.0], [4.0, 50.0, 60.0, 5.0]
     assert paired_ratio(own, baseline).value == pytest.approx(4.5 / 1.5)
     assert fast_mean([3.0, 1.0, 2.0]).value == pytest.approx(1.5)  # two of three
-    assert fast_mean([7.0]) == (7.0, 0.0)
+    alone = fast_mean([7.0])
+    assert alone.value == 7.0
+    assert math.isnan(alone.error)
+    of_one = paired_ratio([7.0], [14.0, 14.0])
+    assert of_one.value == 2
+    assert math.isnan(of_one.low) and math.isnan(of_one.high)
     assert fast_mean([7.0, 9.0]) == pytest.approx((8.0, 1.0))  # both: one would have no error
 
 
@@ -243,6 +248,44 @@ def test_rounds_whose_samples_scatter_count_less() -> None:
     weights = 1 / first.error, 1 / second.error
     mean = np.average([first.log_ratio, second.log_ratio], weights=weights)
     assert fmean(found.log_ratios) == pytest.approx(mean)
+
+
+def test_a_round_with_one_sample_is_no_more_certain_than_others() -> None:
+    """As where a slow process reaches `max_seconds`: its error is not known, and not 0."""
+    records = []
+    for one in many(2, 0.2):
+        changed_one = scattered(one, 0.01)
+        timing = changed_one.measurements.timing
+        assert timing is not None
+        if (one.cell.variant, one.round) == ("FR(rank=1)", 1):
+            alone = timing.model_copy(update={"samples": timing.samples[:1]})
+            changed_one = changed(changed_one, timing=alone)
+        records.append(changed_one)
+    grid = Grid(records, ())
+    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
+    assert not isinstance(found, str)
+    first, second = grid.paired_rounds(key("FR(rank=1)"), key("V")).values()
+    assert math.isinf(second.error)
+    assert abs(first.log_ratio - second.log_ratio) > 0.01
+    mean = fmean([first.log_ratio, second.log_ratio])  # all errors are about the usual one
+    assert fmean(found.log_ratios) == pytest.approx(mean, abs=1e-3)
+    assert found.within == pytest.approx(first.error, rel=0.05)
+
+
+def test_the_error_within_rounds_has_their_weights() -> None:
+    """One disturbed round of four counts less, in the mean and in what its error allows."""
+    records = [
+        scattered(one, 0.2 if (one.cell.variant, one.round) == ("FR(rank=1)", 3) else 0.01)
+        for one in many(4, 0.02)
+    ]
+    grid = Grid(records, ())
+    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
+    assert not isinstance(found, str)
+    errors = np.array([e.error for e in grid.paired_rounds(key("FR(rank=1)"), key("V")).values()])
+    weights = 1 / errors
+    of_mean = math.sqrt(np.sum((weights * errors) ** 2)) / weights.sum()
+    assert found.within / math.sqrt(4) == pytest.approx(of_mean, rel=0.01)
+    assert found.within < 0.5 * math.sqrt(np.mean(errors**2))
 
 
 def test_how_alike_cells_are_is_another_thing_in_each_framework() -> None:

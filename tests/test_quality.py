@@ -172,6 +172,31 @@ def test_the_cost_of_a_target_is_that_of_more_than_half_of_the_seeds() -> None:
     assert "to target" not in str(made(list(learning_records()))["quality"].columns)
 
 
+def test_what_has_no_flops_has_no_cost_in_flops() -> None:
+    """No formula, and one seed diverged: that says nothing of the FLOPs of the others."""
+    options = {"target": 0.45}
+    records = [
+        learning_record(learning_cell("V", seed=0, options=options), 0.9),
+        learning_record(learning_cell("V", seed=1, options=options), 0.9),
+        learning_record(learning_cell("V", seed=2, options=options), 0.9, outcome="diverged",
+                        diverged_step=450),
+    ]  # fmt: skip
+    table = made([without_flops(one) for one in records])["quality"]
+    assert value(table, "to target reached", variant="V") == "2 of 3"
+    assert value(table, "to target steps", variant="V") == pytest.approx(500)
+    assert value(table, "to target FLOPs", variant="V") == "not measured"
+    assert value(table, "equal FLOPs mean", variant="V") == "not measured"
+
+
+def without_flops(one: Record) -> Record:
+    training = one.measurements.training
+    assert training is not None
+    steps = [point.model_copy(update={"flops": None}) for point in training.evaluations]
+    changed = training.model_copy(update={"evaluations": steps})
+    content = one.measurements.model_copy(update={"training": changed})
+    return one.model_copy(update={"measurements": content})
+
+
 def test_the_metric_is_shown_in_its_unit(monkeypatch: pytest.MonkeyPatch) -> None:
     in_percent = Metric("correct %", "%", "higher", percent, scale=100)
     monkeypatch.setattr(Recall, "metrics", {"recall_accuracy": in_percent})

@@ -318,6 +318,19 @@ def test_parity_shows_the_largest_error_and_the_verdict() -> None:
     assert value(parity, "verdict", variant="fnet") == "not checked"
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_an_infinite_error_is_not_lost_in_a_stored_record(alone: bool) -> None:
+    """JSON has no infinity: a stored record has none in its place."""
+    own, beside = (cell("R", "torch", "train", n) for n in LENGTHS)
+    broken = record(own, outcome="quarantined", reason="off", parity=checked(False, math.inf))
+    stored = Record.model_validate_json(broken.model_dump_json())
+    records = [stored] if alone else [stored, record(beside, parity=checked(True, 1e-7))]
+    parity = made(records)["parity"]
+    assert value(parity, "forward error", variant="R") == math.inf
+    assert value(parity, "verdict", variant="R").startswith("FAILED in 1 of")
+    assert "not finite" in markdown(parity)
+
+
 def checked(passed: bool, forward: float | None = 1e-6) -> Parity:
     return Parity(against="numpy", forward=forward, gradient=forward, tolerance=2e-5,
                   gradient_tolerance=None, passed=passed)  # fmt: skip

@@ -130,4 +130,7 @@ def test_with_the_errors_the_truth_is_known_better() -> None:
 def test_without_any_error_all_rounds_are_alike() -> None:
     zeros = {cell: dict.fromkeys(rounds, 0.0) for cell, rounds in ERRORS.items()}
     found = noise(np.random.default_rng(9), zeros, 0.02)
-    assert found == noise(np.random.default_rng(9), None, 0.02)
+    unknown = noise(np.random.default_rng(9), None, 0.02)
+    assert [one[:2] for one in found.values()] == [one[:2] for one in unknown.values()]
+    assert {one.within for one in found.values()} == {0.0}
+    assert {one.within for one in unknown.values()} == {None}

@@ -25,10 +25,15 @@ Logs = Mapping[int, float]  # round -> log time
 
 
 class CellNoise(NamedTuple):
-    """The log times of a cell, without rounds that were set aside, and their variance."""
+    """The log times of a cell, without rounds that were set aside, and their variance.
+
+    `within`: the standard error of a round that the errors within the rounds alone imply; None if
+    these are not weighed.
+    """
 
     rounds: Rounds
     between: Moderated
+    within: float | None = None
 
 
 def noise_of_cells(
@@ -81,7 +86,8 @@ def noise_of_cells(
             if own.rounds.aside or errors is not None:
                 measured = {n: log + added.get(n, 0.0) for n, log in own.rounds.logs.items()}
             of_round = one._replace(variance=one.variance * own.relative)
-            found[cell] = CellNoise(own.rounds._replace(logs=measured), of_round)
+            within = None if errors is None else own.within
+            found[cell] = CellNoise(own.rounds._replace(logs=measured), of_round, within)
     return found
 
 
@@ -90,7 +96,7 @@ def _weighed(cells: Mapping[C, Rounds], errors: Mapping[C, Logs] | None) -> dict
     usual = 0.0 if errors is None else usual_error(errors[cell] for cell in cells)
     if errors is None or usual == 0:
         moments = moments_of([[*one.logs.values()] for one in cells.values()])
-        return {
+        return {  # all errors are 0, or none is asked for
             cell: Weighted(one, variance, 1.0)
             for (cell, one), (_, variance) in zip(cells.items(), moments, strict=True)
         }

@@ -212,7 +212,7 @@ def judge_estimates(
             judged.append(Judgement(found, "close", p))
         else:
             room = limit if abs(found.log_ratio) > limit else math.log(same)
-            further = further_rounds(found, room, alpha / factor, alpha)
+            further = further_rounds(found, room, alpha / factor, alpha, noise=limit)
             judged.append(Judgement(found, "undecided", p, further))
     return judged
 
@@ -223,22 +223,28 @@ def _reaches(interval: tuple[float, float], margin: float) -> bool:
     return low <= margin and high >= 1 / margin
 
 
-def further_rounds(found: Estimate, limit: float, alpha: float, alpha_same: float) -> int | None:
+def further_rounds(
+    found: Estimate, limit: float, alpha: float, alpha_same: float, noise: float = 0.0
+) -> int | None:
     """How many more rounds would decide, if log ratio and spread stay the same.
 
-    A log ratio beyond `limit` is decided once it differs from 0 at level `alpha`; a smaller one,
-    once its interval at 1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not
-    enough. Of several machines, each further round is one on a further machine: more rounds on
-    the same ones do not tell how machines differ.
+    A log ratio beyond `limit` is decided once it differs from 0 at level `alpha` and is beyond the
+    `noise`, which falls as the error of a mean does; a smaller one, once its interval at
+    1 - `alpha_same` lies within the limit. None if MOST_ROUNDS more are not enough. Of several
+    machines, each further round is one on a further machine: more rounds on the same ones do not
+    tell how machines differ.
     """
     size = abs(found.log_ratio)
     room, level = (size, alpha) if size > limit else (limit - size, alpha_same)
     spread = found.error * math.sqrt(found.independent)
 
     def is_enough(more: int) -> bool:
+        share = math.sqrt(found.independent / (found.independent + more))  # of an error, that stays
+        if size > limit and noise > limit and noise * share >= size:
+            return False
         half = t_quantile(found.degrees + more, 1 - level / 2) * spread
         return half / math.sqrt(found.independent + more) < room
 
-    # The interval only becomes narrower, so the first that is enough is found by bisection.
+    # Interval and noise only become smaller, so the first that is enough is found by bisection.
     first = bisect_left(range(1, MOST_ROUNDS + 1), True, key=is_enough) + 1
     return first if first <= MOST_ROUNDS else None

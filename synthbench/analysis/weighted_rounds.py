@@ -20,12 +20,14 @@ class Weighted(NamedTuple):
     """The rounds of a cell, moved so that their plain mean is their weighted mean.
 
     `variance`: of a round of the usual error. `relative`: times such a variance, over the number of
-    rounds, it is the square of the mean's standard error.
+    rounds, it is the square of the mean's standard error. `within`: the error that a round would
+    have if the errors within the rounds were all that they differ by, and all were alike.
     """
 
     rounds: Rounds
     variance: float
     relative: float
+    within: float = 0.0
 
 
 def usual_error(errors: Iterable[Mapping[int, float]]) -> float:
@@ -56,15 +58,28 @@ def weighted(
         means = (weights * logs).sum(axis=1) / total
         squares = (weights * (logs - means[:, None]) ** 2).sum(axis=1)
         moved = logs + (means - logs.mean(axis=1))[:, None]
-        for at, own, square, weight in zip(positions, moved, squares, total, strict=True):
+        within = np.array([_within(cells[at], errors[at], usual) for at in positions])
+        kept = np.array([[n not in cells[at].aside for n in cells[at].logs] for at in positions])
+        share = weights * kept / (weights * kept).sum(axis=1, keepdims=True)
+        own_error = np.sqrt(logs.shape[1] * (share**2 * within**2).sum(axis=1))
+        for at, own, square, weight, error in zip(
+            positions, moved, squares, total, own_error, strict=True
+        ):
             rounds = cells[at]
             placed = dict(zip(rounds.logs, own.tolist(), strict=True))
             found[at] = Weighted(
                 rounds._replace(logs=placed),
                 float(square) / (len(placed) - 1),  # also where rounds are set aside: see Rounds
                 len(placed) / float(weight),
+                float(error),
             )
     return [found[at] for at in range(len(cells))]
+
+
+def _within(rounds: Rounds, errors: Mapping[int, float], usual: float) -> NDArray[np.float64]:
+    """The standard error within each round, the usual one where it is not known."""
+    own = np.array([errors[number] for number in rounds.logs])
+    return np.where(np.isfinite(own), own, usual)
 
 
 def _relative(rounds: Rounds, errors: Mapping[int, float], usual: float) -> NDArray[np.float64]:

@@ -23,7 +23,7 @@ from synthbench.analysis.two_runs import (
 from synthbench.errors import ResultsError
 from synthbench.report.compare.environment import Change, environment_changes
 from synthbench.report.compare.matching import Match, match_cells
-from synthbench.report.compare.side import Side
+from synthbench.report.compare.side import Side, on_one_scale
 from synthbench.report.compare.vanished import vanished_cells
 from synthbench.report.data.grid import NOT_RUN, Cost, Key
 from synthbench.suites.cell import Cell
@@ -195,8 +195,12 @@ def _costs(
     machines measured.
     """
     found: list[tuple[Cell, Cell, Pair]] = []
+    timed = on_one_scale((first, second))
     for own, other in pairs:
-        one, another = first.sample(own, COSTS[measured]), second.sample(other, COSTS[measured])
+        one, another = (
+            timed[0].sample(own, COSTS[measured]),
+            timed[1].sample(other, COSTS[measured]),
+        )
         if isinstance(one, str) or isinstance(another, str):
             continue
         if set(one.machines) == set(another.machines):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from synthbench.analysis.comparison import Judgement
@@ -20,17 +21,22 @@ from synthbench.tasks import cost
 
 @dataclass(frozen=True)
 class Side:
-    """A run and its letter, A for the first; only its cells of the task `cost` are compared."""
+    """A run and its letter, A for the first; only its cells of the task `cost` are compared.
+
+    `in_seconds`: its times are medians in seconds, also where the machine's speed is known.
+    """
 
     letter: str
     name: str
     run: Run
+    in_seconds: bool = False
 
     @cached_property
     def grid(self) -> Grid:
         """The cells of the task `cost`."""
         records = [r for r in self.run.records if r.cell.task == cost.Cost.name]
-        return Grid(records, variant_order(self.run.info), kinds_of(self.run.info))
+        order, kinds = variant_order(self.run.info), kinds_of(self.run.info)
+        return Grid(records, order, kinds, in_seconds=self.in_seconds)
 
     @cached_property
     def cells(self) -> list[Cell]:
@@ -92,3 +98,15 @@ class Side:
     def key(self, cell: Cell) -> Key:
         """The position of a cell in this run."""
         return self.grid.key(cell)
+
+
+def on_one_scale(sides: Sequence[Side]) -> list[Side]:
+    """The sides with times that can be compared.
+
+    Relative to the product between the steps where all of them have it, else medians in seconds: a
+    relative time is not a median.
+    """
+    timed = [side for side in sides if side.cells]
+    if len({bool(side.grid.units) for side in timed}) < 2:
+        return list(sides)
+    return [replace(side, in_seconds=True) for side in sides]

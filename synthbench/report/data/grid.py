@@ -21,7 +21,14 @@ from synthbench.report.data.columns import values_of
 from synthbench.report.data.frame import ColumnRow, Row, Values, is_missing, pooled_frame
 from synthbench.report.data.key import Key as Key
 from synthbench.report.data.key import group_of as group_of
-from synthbench.report.data.round_costs import ByRound, Paired, RoundNoise, costs_by_round
+from synthbench.report.data.round_costs import (
+    ByRound,
+    Paired,
+    Place,
+    RoundNoise,
+    costs_by_round,
+    units_of,
+)
 from synthbench.report.data.table import Marked, Value
 
 NOT_RUN = "not run"  # the cell belongs to the run and has no record yet
@@ -41,7 +48,17 @@ class Counter(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Grid(CellLayout):
-    """The records of one run: what each cell measured, and cells compared."""
+    """The records of one run: what each cell measured, and cells compared.
+
+    `in_seconds`: times are medians in seconds, also where the machine's speed is known.
+    """
+
+    in_seconds: bool = False
+
+    @cached_property
+    def units(self) -> Mapping[Place, float]:
+        """The usual seconds of the product that times are relative to; empty: they are medians."""
+        return {} if self.in_seconds else units_of(self._values, self.latest)
 
     @cached_property
     def _values(self) -> Values:
@@ -107,7 +124,7 @@ class Grid(CellLayout):
     @cached_property
     def _by_round(self) -> ByRound:
         """The costs of a step of each cell in each round, and where they were measured."""
-        return costs_by_round(self._values, self.latest, self._cells)
+        return costs_by_round(self._values, self.latest, self._cells, self.units)
 
     @cached_property
     def disturbances(self) -> dict[tuple[str, int], list[str]]:
@@ -138,6 +155,11 @@ class Grid(CellLayout):
         """Seconds or peak bytes of a step in each round that measured it."""
         rounds = self._by_round.get(self.ids.get(key, ""), {})
         return [value for value in map(attrgetter(cost), rounds.values()) if value > 0]
+
+    def seconds_by_round(self, cell_id: str) -> dict[int, float]:
+        """The seconds of a step in each round that measured it, as ratios compare them."""
+        rounds = self._by_round.get(cell_id, {})
+        return {number: one.seconds for number, one in rounds.items() if one.seconds > 0}
 
     def sample(self, key: Key, cost: Cost = "seconds") -> Sample | str:
         """The costs of a cell in this run, to compare with another run; or why it has none."""
@@ -231,9 +253,11 @@ class Grid(CellLayout):
         """`compare` within the processes of a cell."""
         logs: Mapping[int, float] = {n: one.log_ratio for n, one in pairs.items()}
         sides: tuple[Moderated, ...] = ()
+        squares = [self._noise.error_of(key, one) ** 2 for one in pairs.values()]
+        within = math.sqrt(sum(squares) / len(squares))
         if known := self._noise.paired.get(key):
             logs, sides = known.rounds.logs, (known.between,)
-        within = math.sqrt(sum(one.error**2 for one in pairs.values()) / len(pairs))
+            within = within if known.within is None else known.within
         rounds = self._by_round[self.ids[key]]
         machines = tuple([rounds[n].machine for n in pairs])
         return Comparison(tuple([logs[n] for n in pairs]), within, key.framework, machines, sides)
@@ -249,8 +273,8 @@ class Grid(CellLayout):
         own_logs: Mapping[int, float] | None = None
         times = self._noise.times if cost == "seconds" else {}
         if key in times and baseline in times and group_of(key) == group_of(baseline):
-            (own_logs, _), own_noise = times[key]
-            (base_logs, _), base_noise = times[baseline]
+            (own_logs, _), own_noise, _ = times[key]
+            (base_logs, _), base_noise, _ = times[baseline]
             sides = own_noise, base_noise
         for number, own in self._by_round[self.ids[key]].items():
             other = base.get(number)

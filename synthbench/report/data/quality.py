@@ -75,7 +75,8 @@ def _means(group: Group) -> dict[At, Estimate | str]:
 
 def _why_none(group: Group, at: At) -> str:
     problems = group.problems(at.variant)
-    return next(iter(problems.values())) if problems else NOT_MEASURED
+    every = len(problems) == len(group.seeds)  # else some seed has a result, but not at this cost
+    return next(iter(problems.values())) if every and problems else NOT_MEASURED
 
 
 def _compare(group: Group, at: At, baseline: str, margin: float, family: str) -> Comparison | str:

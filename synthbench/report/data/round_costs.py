@@ -13,6 +13,7 @@ import numpy as np
 
 from synthbench.analysis.cell_noise import CellNoise, noise_of_cells
 from synthbench.analysis.moderated_variance import FEWEST
+from synthbench.analysis.weighted_rounds import usual_error
 from synthbench.report.data.frame import Values
 from synthbench.report.data.key import Key, group_of
 
@@ -24,7 +25,7 @@ class Paired(NamedTuple):
 
     baseline: str  # the id of its cell
     log_ratio: float  # log(time of the baseline / time of the cell)
-    error: float  # its standard error, from the samples of this process
+    error: float  # its standard error, from the samples of this process; infinite: not known
 
 
 class Costs(NamedTuple):
@@ -38,16 +39,18 @@ class Costs(NamedTuple):
 
 
 ByRound = Mapping[str, Mapping[int, Costs]]  # cell id -> round -> its costs
-_Place = tuple[str, str, str, int]  # framework, machine, device and number of devices
+Place = tuple[str, str, str, int]  # framework, machine, device and number of devices
 
 
-def costs_by_round(values: Values, records: Sequence[Any], ids: Iterable[str]) -> ByRound:
+def costs_by_round(
+    values: Values, records: Sequence[Any], ids: Iterable[str], units: Mapping[Place, float]
+) -> ByRound:
     """The costs of a step of each cell; times at the usual speed of the machine where it is known.
 
-    `records`: those of the `values`, in the same order; `ids`: of all cells.
+    `records`: those of the `values`, in the same order; `ids`: of all cells; `units`: those of
+    `units_of`, or none for medians in seconds.
     """
     found: dict[str, dict[int, Costs]] = {cell_id: {} for cell_id in ids}
-    units = _units(values, records)
     names = (
         "median_seconds", "low_seconds", "high_seconds",
         "relative_time", "relative_low", "relative_high", "peak_bytes",
@@ -74,26 +77,28 @@ def _error(low: float, high: float) -> float:
     return math.log(high / low) / (2 * NORMAL_95) if low > 0 else math.inf
 
 
-def _place(record: Any) -> _Place:
+def _place(record: Any) -> Place:
     cell = record.cell
     # PyTorch's devices share the cores of a CPU: the fixed work has those of one of them.
     return cell.framework, record.machine, cell.device, cell.devices
 
 
-def _units(values: Values, records: Sequence[Any]) -> dict[_Place, float]:
+def units_of(values: Values, records: Sequence[Any]) -> dict[Place, float]:
     """The usual seconds of the fixed work between the steps.
 
-    Only where each timed record has them: times that are relative to it and others do not mix.
+    Only of devices of which each timed record has them, in both frameworks: times that are relative
+    to it are not medians, so that the two cannot be compared.
     """
-    found: dict[_Place, list[float | None]] = {}
+    found: dict[Place, list[float | None]] = {}
     columns = map(values.column, ("median_seconds", "calibration_seconds"))
     for record, median, calibration in zip(records, *columns, strict=True):
         if median is not None:
             found.setdefault(_place(record), []).append(calibration)
+    without = {place[1:3] for place, numbers in found.items() if None in numbers}
     return {
         place: float(np.median([one for one in numbers if one is not None]))
         for place, numbers in found.items()
-        if None not in numbers
+        if place[1:3] not in without
     }
 
 
@@ -127,6 +132,20 @@ class RoundNoise:
         ratios = {key: {n: one.log_ratio for n, one in own.items()} for key, own in pairs}
         errors = {key: {n: one.error for n, one in own.items()} for key, own in pairs}
         return self._noise(ratios, shares_rounds=False, errors=errors)
+
+    def error_of(self, key: Key, pair: Paired) -> float:
+        """The error within a process; the usual one of the framework where it is not known."""
+        return pair.error if math.isfinite(pair.error) else self._usual_errors[key.framework]
+
+    @cached_property
+    def _usual_errors(self) -> dict[str, float]:
+        """Framework -> the usual error within a process, of all of its processes."""
+        every: dict[str, list[dict[int, float]]] = {}
+        for key, cell_id in self.ids.items():
+            pairs = {n: one.paired for n, one in self.by_round[cell_id].items()}
+            errors = {n: one.error for n, one in pairs.items() if one is not None}
+            every.setdefault(key.framework, []).append(errors)
+        return {framework: usual_error(errors) for framework, errors in every.items()}
 
     @cached_property
     def _pairs(self) -> dict[Key, dict[int, Paired]]:

@@ -181,7 +181,10 @@ class Group:
         better, found = self.better, list[Reached]()
         if self.target is None or better is None:
             return []
-        for curve in self.curves[variant].values():
+        curves = self.curves[variant].values()
+        if any(one.steps for one in curves) and not any(getattr(one, axis) for one in curves):
+            return []
+        for curve in curves:
             reached = cost_to_reach(curve, axis, self.target, better)
             if reached is not None:
                 found.append(reached)

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 
 from synthbench.report.compare.environment import short_commit
-from synthbench.report.compare.side import Side
+from synthbench.report.compare.side import Side, on_one_scale
 from synthbench.report.data.context import variant_order
 from synthbench.report.data.grid import Grid, Key
 from synthbench.run_info import RunInfo
@@ -121,8 +121,11 @@ def _history(
     ordered = sorted(sides, key=lambda side: (points[id(side)].date, side.run.info.started))
     margin = 1 + max(side.noises["seconds"].declared for side in ordered)
     cells = _cells(ordered, machine, chosen)
-    seconds = {place: _seconds(ordered, machine, cell) for place, cell in cells.items()}
+    timed = on_one_scale(ordered)
+    seconds = {place: _seconds(timed, machine, cell) for place, cell in cells.items()}
     seconds = {place: found for place, found in seconds.items() if any(s for s in found)}
+    if not chosen.lengths:
+        seconds = _of_longest(seconds)
     changes = _changes(list(seconds.values()), margin, detect)
     lines = [
         Line(place, found, marked)
@@ -154,7 +157,10 @@ def _is_of(machine: str, side: Side, cell_id: str) -> bool:
 
 
 def _cells(sides: Sequence[Side], machine: str, chosen: Chosen) -> dict[Key, Cell]:
-    """The chosen cells that the machine measured, in the order of the newest run's tables."""
+    """The chosen cells that the machine measured, in the order of the newest run's tables.
+
+    Of all lengths if none is chosen.
+    """
     records = [
         record for side in sides for record in side.grid.records if _is_of(machine, side, record.id)
     ]
@@ -162,11 +168,10 @@ def _cells(sides: Sequence[Side], machine: str, chosen: Chosen) -> dict[Key, Cel
     cells = {grid.key(record.cell): record.cell for record in records}
     shown: dict[Key, Cell] = {}
     for key in grid.keys:
-        lengths = chosen.lengths or (_longest(grid, key),)
         if (
             key in cells
             and not key.replica
-            and key.seq_len in lengths
+            and (not chosen.lengths or key.seq_len in chosen.lengths)
             and (not chosen.variants or key.variant in chosen.variants)
             and (not chosen.frameworks or key.framework in chosen.frameworks)
         ):
@@ -174,8 +179,19 @@ def _cells(sides: Sequence[Side], machine: str, chosen: Chosen) -> dict[Key, Cel
     return shown
 
 
-def _longest(grid: Grid, key: Key) -> int:
-    return grid.longest(key.setting)
+def _of_longest(seconds: Mapping[Key, list[float | None]]) -> dict[Key, list[float | None]]:
+    """Of each variant, framework and mode the longest length that its newest run has measured."""
+    found: dict[Key, Key] = {}
+
+    def newest(key: Key) -> tuple[int, int]:
+        return max(at for at, s in enumerate(seconds[key]) if s), key.seq_len
+
+    for key in seconds:
+        place = key._replace(seq_len=0)
+        if place not in found or newest(key) > newest(found[place]):
+            found[place] = key
+    kept = set(found.values())
+    return {key: own for key, own in seconds.items() if key in kept}
 
 
 def _seconds(sides: Sequence[Side], machine: str, cell: Cell) -> list[float | None]:

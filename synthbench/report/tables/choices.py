@@ -98,6 +98,6 @@ def time_ratio(kernel: KernelTime, chosen: KernelTime, compared: Compared) -> In
 
 def _text(ratio: Interval, kernel: KernelTime, chosen: KernelTime) -> str:
     steps = len(kernel.samples)
-    if steps < len(chosen.samples):  # left out of the race: too few for an interval
+    if steps < len(chosen.samples) or steps == 1:  # left out of the race: no interval
         return f"{ratio.value:.2f} ({steps} step{'s' * (steps > 1)})"
     return f"{ratio.value:.2f} ({ratio.low:.2f} to {ratio.high:.2f})"

@@ -19,10 +19,14 @@ from synthbench.tasks.cost_metrics import interval
 
 
 class Rate(NamedTuple):
-    """Steps per second, and the machine that measured them."""
+    """Steps per second, and the machine that measured them.
+
+    `compared`: of the task cost by relative times where the run has them, as all ratios.
+    """
 
     steps: float
     machine: str
+    compared: float
 
 
 Rates = Mapping[int, Rate]  # by round
@@ -53,7 +57,7 @@ def devices(grid: Grid, context: Context) -> Table | None:
         Column("low", "scaling_efficiency"),
         Column("high", "scaling_efficiency"),
     ]
-    rates = {cell_id: rates_of(records, cell_id) for cell_id in cells}
+    rates = {cell_id: rates_of(grid, records, cell_id) for cell_id in cells}
     order = {variant: place for place, variant in enumerate(grid.variant_order)}
     groups = [list(group.values()) for group in by_count.values() if max(group) > 1]
 
@@ -104,11 +108,15 @@ def all_but_devices(cell: Cell) -> str:
     return json.dumps(cell.model_dump(mode="json", exclude={"devices"}), sort_keys=True)
 
 
-def rates_of(records: list[Record], cell_id: str) -> Rates:
+def rates_of(grid: Grid, records: list[Record], cell_id: str) -> Rates:
     """Steps per second of a cell in each round that measured it."""
-    own = [record for record in records if record.id == cell_id]
-    rates = {record.round: Rate(rate_of(record), record.machine) for record in own}
-    return {number: rate for number, rate in rates.items() if rate.steps}
+    seconds = grid.seconds_by_round(cell_id)
+    rates: dict[int, Rate] = {}
+    for record in records:
+        if record.id == cell_id and (steps := rate_of(record)):
+            compared = 1 / seconds[record.round] if record.round in seconds else steps
+            rates[record.round] = Rate(steps, record.machine, compared)
+    return rates
 
 
 def rate_of(record: Record) -> float:
@@ -142,7 +150,7 @@ def compared(own: Rates, one: Rates | None, family: str) -> Comparison | str:
     ]
     if not shared:
         return "no shared round"
-    ratios = tuple(math.log(own[number].steps / one[number].steps) for number in shared)
+    ratios = tuple(math.log(own[number].compared / one[number].compared) for number in shared)
     machines = tuple(own[number].machine for number in shared)
     return Comparison(ratios, 0.0, family, machines)
 

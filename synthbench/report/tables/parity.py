@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import NamedTuple
+import math
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from synthbench.report.data.context import Context
 from synthbench.report.data.grid import Grid, Key
@@ -73,6 +74,12 @@ def _broken(grid: Grid) -> set[str]:
     }
 
 
+def _is_infinite(row: Mapping[str, Any]) -> bool:
+    """Whether a check failed with an infinite error, which JSON, and so a stored record, lacks."""
+    failed = not row["parity_passed"] and not row["parity_against"].startswith("none")
+    return failed and row["parity_forward"] != row["parity_forward"]
+
+
 def _errors(grid: Grid, keys: Sequence[Key], broken: Collection[str]) -> tuple[Row, str]:
     """Forward and gradient error with tolerances, what they are measured against; the verdict."""
     rows = [row for key in keys if (row := grid.cell(key)) is not None]
@@ -88,6 +95,8 @@ def _errors(grid: Grid, keys: Sequence[Key], broken: Collection[str]) -> tuple[R
     numbers: list[Value] = []
     for name in ("forward", "tolerance", "gradient", "gradient_tolerance"):
         found = [float(row[f"parity_{name}"]) for row in checked]
+        if name == "forward" and any(map(_is_infinite, checked)):
+            found.append(math.inf)
         known = [value for value in found if value == value]  # not NaN
         numbers.append(max(known) if known else "no reference")
     against = "; ".join(sorted({row["parity_against"] for row in checked}))
