@@ -47,8 +47,8 @@ def history(
 ) -> None:
     """Show the runs of a suite by commit, one line per variant, and mark where times changed.
 
-    Runs of each machine and device apart. Without --seq-len, the longest length. Changes need four
-    runs and ruptures (`pip install 'synthbench[history]'`).
+    Runs of each machine and device apart. Without --seq-len, of each variant the longest length of
+    its newest run. Changes need four runs and ruptures (`pip install 'synthbench[history]'`).
     """
     from synthbench.analysis.change_points import change_points
     from synthbench.measure.environment import commit_dates
