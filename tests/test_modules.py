@@ -16,6 +16,7 @@ from flax import nnx
 
 import synthbench
 from synthbench import ShapeError, SynthbenchError, UnsupportedError
+from synthbench.backends.kernel_record import recording_kernels
 from synthbench.errors import NotationError
 from synthbench.mixers.base import Array, Mixer, Parameter
 from synthbench.mixers.sizes import Sizes
@@ -323,3 +324,24 @@ def test_a_framework_that_is_not_installed_is_named() -> None:
             "    raise AssertionError('it is blocked')\n",
             without=(blocked,),
         )
+
+
+@pytest.mark.parametrize(
+    "variant",
+    ["V", "R", "FR+V", "D", "glu", "conv", "linformer(rank=4)", "light_conv", "dynamic_conv"],
+)
+def test_under_autocast_a_module_is_the_reference_form(variant: str) -> None:
+    """The fused forms have backward passes of their own, which see no types of autocast."""
+    outputs, gradients = [], []
+    x = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 12, 8)).astype("float32"))
+    for form in ("auto", "reference"):
+        module = synthbench.torch_module(variant, d_model=8, heads=2, max_len=12, form=form)
+        with torch.autocast("cpu", dtype=torch.bfloat16), recording_kernels() as kernels:
+            y = module(x)
+        y.float().square().sum().backward()
+        assert not kernels
+        outputs.append(y)
+        gradients.append([p.grad for p in module.parameters()])
+    torch.testing.assert_close(*outputs, rtol=0, atol=0)
+    torch.testing.assert_close(*gradients, rtol=0, atol=0)
+    assert outputs[0].dtype == torch.bfloat16

@@ -245,3 +245,35 @@ def test_large_weights_are_not_kept(most: int, kept: bool, monkeypatch: pytest.M
     with recording_kernels() as kernels:
         torch.testing.assert_close(evaluated(module), plain(module, "R"))
     assert ("cached weights" in kernels) == kept
+
+
+@pytest.mark.parametrize("variant", CACHED)
+@pytest.mark.parametrize("how", [{}, {"foreach": True}, {"fused": True}], ids=str)
+def test_an_optimizer_changes_what_is_kept(variant: str, how: dict[str, Any]) -> None:
+    """A fused optimizer does not count the changes that it makes."""
+    module, plain = module_of(variant), module_of(variant, "reference")
+    trained = torch.optim.Adam(module.parameters(), lr=0.5, **how)
+    for _ in range(3):
+        with torch.no_grad():
+            kept = module(X, None, False)
+            torch.testing.assert_close(kept, plain(X, None, False))
+        target = module(X * 2, None, False)
+        with torch.no_grad():
+            module(X, None, False)  # kept again before the step
+        (target - kept - 1).square().mean().backward()
+        trained.step()
+        trained.zero_grad()
+        plain.load_state_dict(module.state_dict())
+
+
+def test_an_optimizer_of_other_parameters_forgets_nothing() -> None:
+    """As in each train step of Fix, whose logits are constant."""
+    module = module_of("Fix")
+    module(X, None, False)
+    logits = tensor_of(module, "fixed_random.logits")
+    before = weight_cache.cached_bytes([logits])
+    assert before > 0
+    trained = torch.optim.Adam(module.parameters(), fused=True)
+    module(X, None, False).sum().backward()
+    trained.step()
+    assert weight_cache.cached_bytes([logits]) == before

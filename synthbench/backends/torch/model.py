@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import Any
@@ -159,8 +159,13 @@ def build_model(model: Model, form: str, dtype: Dtype = None, device: Device = N
     return built
 
 
-def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Module:
-    """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+def build_mixer(
+    mixer: Mixer, sizes: Sizes, form: str, *, autocast: bool = False, **factory: Any
+) -> nn.Module:
+    """A module of x, padding_mask, causal -> y, its parameters not yet filled.
+
+    `autocast`: whether it may be called under `torch.autocast`, where it is the reference form.
+    """
     declared = mixer.parameters(sizes)
     if type(mixer).torch is not Mixer.torch:
         built = mixer.torch(sizes)
@@ -170,10 +175,26 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, **factory: Any) -> nn.Mod
     elif mixer.name in MIXERS:
         if isinstance(mixer, Attention):
             mixer = with_functions(mixer, sizes, "torch")
-        function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
+        forms = MIXERS[mixer.name]
+        function = partial(choose_form(forms, form, mixer.name), mixer)
+        if autocast and resolve_form(forms, form) == "fused":
+            function = partial(_without_autocast, function, partial(forms.reference, mixer))
     else:
         raise UnsupportedError(f"{mixer.name} has no torch(); it cannot run in PyTorch")
     return MixerModule(declared, function, **factory)
+
+
+def _without_autocast(
+    fused: Callable[..., Tensor],
+    reference: Callable[..., Tensor],
+    p: dict[str, Tensor],
+    x: Tensor,
+    *others: Any,
+    **options: Any,
+) -> Tensor:
+    """The fused form; under autocast, whose types its own backward passes do not see, the other."""
+    form = reference if torch.is_autocast_enabled(x.device.type) else fused
+    return form(p, x, *others, **options)
 
 
 def build_layer(
@@ -196,7 +217,7 @@ def build_layer(
     blockwise.run_eagerly()  # the user may compile it
     kind = torch.get_default_dtype() if dtype is None else DTYPES[dtype]
     place = torch.get_default_device() if device is None else torch.device(device)
-    module = build_mixer(mixer, sizes, form, dtype=kind, device=place)
+    module = build_mixer(mixer, sizes, form, autocast=True, dtype=kind, device=place)
     load(module, mixer.parameters(sizes), start)
     return as_layer(module, sizes, causal, look_up)
 

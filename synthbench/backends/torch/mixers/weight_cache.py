@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, MutableMapping
+from collections.abc import Iterable, MutableMapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor
+from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 from torch.utils.weak import WeakIdKeyDictionary
 
 from synthbench.backends.torch.mixers import components
@@ -30,6 +33,7 @@ MOST_WEIGHTS = 2**29
 class _Entry:
     computed_from: tuple[Any, ...]  # states of the tensors, length, causal, mixing
     weights: Tensor
+    sources: Sequence[ref[Tensor]]
 
 
 # The first component's logits -> the weights, which are freed together with them.
@@ -63,8 +67,27 @@ def cached_weights(mixer: Attention, inputs: ForwardInputs) -> Tensor:
             logits = [components.logits(component, inputs) for component in mixer.components]
             mask = attention_mask(inputs.x, None, inputs.causal)
             weights = masked_softmax(mix(logits, inputs.p.get("alpha")), mask).swapaxes(0, 1)
-        entry = _cache[tensors[0]] = _Entry(computed_from, weights)
+        entry = _cache[tensors[0]] = _Entry(computed_from, weights, [*map(ref, tensors)])
+        _watch_optimizers()
     return entry.weights
+
+
+@cache
+def _watch_optimizers() -> None:
+    """From now on, forget what an optimizer changes.
+
+    Those that are fused (`Adam(..., fused=True)`) change parameters without counting it.
+    """
+    register_optimizer_step_post_hook(_forget_changed)
+
+
+def _forget_changed(optimizer: Optimizer, *_: Any) -> None:
+    if torch.compiler.is_compiling() or not _cache:
+        return
+    changed = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    for first, entry in list(_cache.items()):
+        if any(id(source()) in changed for source in entry.sources):
+            _cache.pop(first, None)
 
 
 def cached_bytes(tensors: Iterable[Tensor]) -> int:
