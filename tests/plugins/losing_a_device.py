@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar
@@ -22,7 +23,10 @@ from tests.plugins.counting import Counting
 def replicas(parent: int) -> list[int]:
     """The processes for further devices that a process has started."""
     listings = Path(f"/proc/{parent}/task").glob("*/children")
-    children = [int(child) for listing in listings for child in listing.read_text().split()]
+    children: list[int] = []
+    for listing in listings:
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            children += map(int, listing.read_text().split())
     return [c for c in children if b"torch.replica" in Path(f"/proc/{c}/cmdline").read_bytes()]
 
 
