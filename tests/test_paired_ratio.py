@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
+from synthbench.analysis.comparison import Comparison
 from synthbench.analysis.paired_ratio import fast_mean, paired_ratio
 from synthbench.errors import NotationError
 from synthbench.record import Calibration, PairedBaseline, Record, Timing
 from synthbench.report.data.grid import Grid, Key
+from synthbench.report.data.round_costs import Paired
 from synthbench.report.tables.catalog import make_tables
 from synthbench.run.further_rounds import undecided
 from synthbench.suites.pairing import baselines_of
@@ -233,16 +235,21 @@ def changed(one: Record, **fields: Any) -> Record:
     return one.model_copy(update={"measurements": one.measurements.model_copy(update=fields)})
 
 
+def compared(records: list[Record]) -> tuple[Comparison, list[Paired]]:
+    """FR(rank=1) with V, and the rounds that were compared."""
+    grid = Grid(records, ())
+    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
+    assert not isinstance(found, str)
+    return found, [*grid.paired_rounds(key("FR(rank=1)"), key("V")).values()]
+
+
 def test_rounds_whose_samples_scatter_count_less() -> None:
     """In the second round, the samples of one cell differ by three times as much."""
     records = [
         scattered(one, 0.03 if (one.cell.variant, one.round) == ("FR(rank=1)", 1) else 0.01)
         for one in many(2, 0.2)
     ]
-    grid = Grid(records, ())
-    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
-    assert not isinstance(found, str)
-    first, second = grid.paired_rounds(key("FR(rank=1)"), key("V")).values()
+    found, (first, second) = compared(records)
     assert second.error / first.error == pytest.approx(3, rel=0.05)
     assert abs(first.log_ratio - second.log_ratio) > 0.01
     weights = 1 / first.error, 1 / second.error
@@ -261,15 +268,32 @@ def test_a_round_with_one_sample_is_no_more_certain_than_others() -> None:
             alone = timing.model_copy(update={"samples": timing.samples[:1]})
             changed_one = changed(changed_one, timing=alone)
         records.append(changed_one)
-    grid = Grid(records, ())
-    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
-    assert not isinstance(found, str)
-    first, second = grid.paired_rounds(key("FR(rank=1)"), key("V")).values()
+    found, (first, second) = compared(records)
     assert math.isinf(second.error)
     assert abs(first.log_ratio - second.log_ratio) > 0.01
     mean = fmean([first.log_ratio, second.log_ratio])  # all errors are about the usual one
     assert fmean(found.log_ratios) == pytest.approx(mean, abs=1e-3)
     assert found.within == pytest.approx(first.error, rel=0.05)
+
+
+@pytest.mark.parametrize("rounds", [1, 2])
+def test_among_few_cells_one_sample_has_the_usual_error(rounds: int) -> None:
+    """Too few to weigh rounds: an infinite error would leave the cell undecided for ever."""
+    few = [
+        one for one in many(rounds, 0.02) if one.cell.variant in ("V", "FR(rank=1)", "FR(rank=2)")
+    ]
+    records = []
+    for one in few:
+        made = scattered(one, 0.01)
+        timing = made.measurements.timing
+        assert timing is not None
+        if one.cell.variant == "FR(rank=1)" and one.round == 0:
+            made = changed(made, timing=timing.model_copy(update={"samples": timing.samples[:1]}))
+        records.append(made)
+    found, (first, *_) = compared(records)
+    other = Grid(records, ()).paired_rounds(key("FR(rank=2)"), key("V"))
+    assert math.isinf(first.error)
+    assert found.within == pytest.approx(other[0].error, rel=0.1)
 
 
 def test_the_error_within_rounds_has_their_weights() -> None:
@@ -278,10 +302,8 @@ def test_the_error_within_rounds_has_their_weights() -> None:
         scattered(one, 0.2 if (one.cell.variant, one.round) == ("FR(rank=1)", 3) else 0.01)
         for one in many(4, 0.02)
     ]
-    grid = Grid(records, ())
-    found = grid.compare(key("FR(rank=1)"), key("V"), "V")
-    assert not isinstance(found, str)
-    errors = np.array([e.error for e in grid.paired_rounds(key("FR(rank=1)"), key("V")).values()])
+    found, rounds = compared(records)
+    errors = np.array([one.error for one in rounds])
     weights = 1 / errors
     of_mean = math.sqrt(np.sum((weights * errors) ** 2)) / weights.sum()
     assert found.within / math.sqrt(4) == pytest.approx(of_mean, rel=0.01)

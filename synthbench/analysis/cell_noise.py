@@ -27,8 +27,8 @@ Logs = Mapping[int, float]  # round -> log time
 class CellNoise(NamedTuple):
     """The log times of a cell, without rounds that were set aside, and their variance.
 
-    `within`: the standard error of a round that the errors within the rounds alone imply; None if
-    these are not weighed.
+    `within`: the mean's standard error that the errors within the rounds alone imply, times the
+    root of the number of rounds; None without such errors.
     """
 
     rounds: Rounds

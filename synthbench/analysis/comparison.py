@@ -239,8 +239,8 @@ def further_rounds(
     spread = found.error * math.sqrt(found.independent)
 
     def is_enough(more: int) -> bool:
-        share = math.sqrt(found.independent / (found.independent + more))  # of an error, that stays
-        if size > limit and noise > limit and noise * share >= size:
+        left = math.sqrt(found.independent / (found.independent + more))  # of the noise
+        if size > limit and noise > limit and noise * left >= size:
             return False
         half = t_quantile(found.degrees + more, 1 - level / 2) * spread
         return half / math.sqrt(found.independent + more) < room

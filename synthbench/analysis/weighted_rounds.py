@@ -20,8 +20,8 @@ class Weighted(NamedTuple):
     """The rounds of a cell, moved so that their plain mean is their weighted mean.
 
     `variance`: of a round of the usual error. `relative`: times such a variance, over the number of
-    rounds, it is the square of the mean's standard error. `within`: the error that a round would
-    have if the errors within the rounds were all that they differ by, and all were alike.
+    rounds, it is the square of the mean's standard error. `within`: the mean's standard error
+    that the errors within the rounds alone imply, times the root of the number of rounds.
     """
 
     rounds: Rounds

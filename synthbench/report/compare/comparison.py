@@ -197,10 +197,8 @@ def _costs(
     found: list[tuple[Cell, Cell, Pair]] = []
     timed = on_one_scale((first, second))
     for own, other in pairs:
-        one, another = (
-            timed[0].sample(own, COSTS[measured]),
-            timed[1].sample(other, COSTS[measured]),
-        )
+        one = timed[0].sample(own, COSTS[measured])
+        another = timed[1].sample(other, COSTS[measured])
         if isinstance(one, str) or isinstance(another, str):
             continue
         if set(one.machines) == set(another.machines):

@@ -70,7 +70,10 @@ class History:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Which cells are shown; an empty part chooses all, and no length the longest."""
+    """Which cells are shown; an empty part chooses all.
+
+    Without a length, of each variant the longest one that its newest run has measured.
+    """
 
     variants: tuple[str, ...] = ()
     frameworks: tuple[str, ...] = ()

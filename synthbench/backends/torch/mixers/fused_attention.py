@@ -48,8 +48,8 @@ PLAIN_TRAINED_ALONE_UP_TO = {"glu": 512}
 # recomputed weights cost one more product in the backward pass and, by blocks, a softmax.
 PLAIN_UP_TO = {"forward": 2**19, "train": 2**22, "train by blocks": 2**24}
 SHARED = frozenset({"random", "fixed_random", "factorized_random"})
-# Their reference form calls PyTorch's convolution, which copies the kernel: it was the slower one
-# for all weights, on every CPU.
+# Their reference form calls PyTorch's convolution, which copies the kernel: in committed races on
+# three CPUs it saved a few percent at most, and took up to three times as long.
 CONVOLUTIONS = frozenset({"conv", "conv_relu_conv", "bottleneck_conv"})
 # PyTorch's fused attention fills values up to the size of the features. On a CPU blocks are faster
 # from this many features per value on: more than the two pairs of D+V have.
