@@ -58,11 +58,18 @@ def built(cell: Cell, seed: int = 0) -> tuple[Any, Any, Any, Any]:
 
 
 @pytest.mark.parametrize("kind", ["decoder", "encoder_decoder"])
-@pytest.mark.parametrize("variant", [v for v in VARIANTS if "linformer" not in v])
-def test_the_traced_flops_of_a_token_equal_the_formula(variant: str, kind: str) -> None:
-    cell = decode_cell(variant, "torch", kind, positions="relative")
+@pytest.mark.parametrize(
+    ("variant", "framework"),
+    [*((v, "torch") for v in VARIANTS if "linformer" not in v),
+     ("D(tie_query=true)+V", "torch"), ("D(tie_query=true)+V", "jax")],
+)  # fmt: skip
+def test_the_traced_flops_of_a_token_equal_the_formula(
+    variant: str, framework: str, kind: str
+) -> None:
+    """Also where two components share a projection, which is to be computed once."""
+    cell = decode_cell(variant, framework, kind, positions="relative")
     model, _, _, step = built(cell)
-    formula = decode_flops(model, "torch", batch=2, seq_len=9)
+    formula = decode_flops(model, framework, batch=2, seq_len=9)
     traced = step.traced_flops()
     assert (traced.flops, dict(traced.uncounted)) == (formula, {})
 

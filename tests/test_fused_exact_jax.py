@@ -334,3 +334,22 @@ def test_a_train_step_of_a_short_v_is_the_reference_form() -> None:
     with recording_kernels() as used:
         jax.eval_shape(jax.grad(run), p)
     assert "reference form" in used
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("convolution", ["shifted_sums", "banded_products"])
+def test_at_length_one_each_example_has_its_own_kernel(convolution: str, causal: bool) -> None:
+    """[B,1,H,K] has one position, as the kernel of all examples and positions has."""
+    noise = np.random.default_rng(2)
+    u, kernel = noise.standard_normal((3, 1, 4)), noise.standard_normal((3, 1, 2, 5))
+    at = 4 if causal else 2  # the only position that exists
+    want = (u.reshape(3, 1, 2, 2) * kernel[..., at, None]).reshape(u.shape)
+    function = partial(getattr(head_convolution, convolution), causal=causal)
+    np.testing.assert_allclose(function(u, kernel), want, rtol=1e-12)
+    by_u, by_kernel = jax.grad(lambda *both: function(*both).sum(), argnums=(0, 1))(
+        jnp.asarray(u), jnp.asarray(kernel)
+    )
+    np.testing.assert_allclose(by_u, np.repeat(kernel[..., at], 2, -1), rtol=1e-12)
+    of_kernel = np.zeros_like(kernel)
+    of_kernel[..., at] = u.reshape(3, 1, 2, 2).sum(-1)
+    np.testing.assert_allclose(by_kernel, of_kernel, rtol=1e-12)

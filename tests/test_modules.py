@@ -16,7 +16,7 @@ from flax import nnx
 
 import synthbench
 from synthbench import ShapeError, SynthbenchError, UnsupportedError
-from synthbench.backends.kernel_record import recording_kernels
+from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.errors import NotationError
 from synthbench.mixers.base import Array, Mixer, Parameter
 from synthbench.mixers.sizes import Sizes
@@ -345,3 +345,14 @@ def test_under_autocast_a_module_is_the_reference_form(variant: str) -> None:
     torch.testing.assert_close(*outputs, rtol=0, atol=0)
     torch.testing.assert_close(*gradients, rtol=0, atol=0)
     assert outputs[0].dtype == torch.bfloat16
+
+
+def test_an_array_of_numpy_is_an_input_like_any_other() -> None:
+    """glu was cut into blocks of queries, and the input that its logits are of was not."""
+    x = np.random.default_rng(0).standard_normal((2, 12, 8)).astype("float32")
+    fused, plain = (
+        synthbench.nnx_module("glu", d_model=8, heads=2, max_len=12, form=form)
+        for form in ("fused", "reference")
+    )
+    with force_long_kernels():
+        np.testing.assert_allclose(fused(x), plain(jnp.asarray(x)), rtol=1e-4, atol=1e-6)

@@ -10,7 +10,7 @@ import pytest
 
 from synthbench.api import backend_of
 from synthbench.backends.kernel_choice import take, taken_kernel
-from synthbench.backends.kernel_record import record_kernel, recording_kernels
+from synthbench.backends.kernel_record import force_long_kernels, record_kernel, recording_kernels
 from synthbench.kernel import Kernel
 from synthbench.measure.timing import timed
 from synthbench.record import Measurements, PairedBaseline, Record
@@ -97,7 +97,9 @@ def test_a_kept_program_gives_the_same_bits_and_kernels(
     found = []
     for _ in range(2):
         take(Kernel("of an earlier cell"))
-        step = paired.build_step(backend, Baseline(own, None), Programs(tmp_path, load_own=True))
+        baseline = Baseline(own, None)
+        step = paired.build_step(backend, baseline)
+        paired.compile_baseline(step, baseline, Programs(tmp_path, load_own=True))
         produced = step()
         step.wait(produced)
         found.append((step.first_losses, step.sample(produced).tobytes(), taken_kernel()))
@@ -238,7 +240,8 @@ def test_programs_of_other_cells_and_kernels_are_kept_apart(tmp_path: Path) -> N
         baseline_of("jax"), Baseline(cell("V", "jax", "train", 24), None),
         baseline_of("jax")._replace(kernel=kernel),
     ):  # fmt: skip
-        paired.build_step(backend, each, Programs(tmp_path, load_own=True))
+        step = paired.build_step(backend, each)
+        paired.compile_baseline(step, each, Programs(tmp_path, load_own=True))
     assert len(list(tmp_path.iterdir())) == 3
 
 
@@ -399,3 +402,18 @@ def test_in_a_run_by_form_every_other_form_has_its_reference_form_beside(tmp_pat
         beside = records["V" if form == "reference" else variant, "reference"]
         assert timing.baseline.id == beside.id
         assert timing.baseline.kernels == beside.measurements.kernels
+
+
+def test_the_kernels_of_a_decoding_baseline_are_those_of_its_steps() -> None:
+    """Its state is filled while it is built, by a forward pass with kernels of its own."""
+
+    def decoding(variant: str) -> Cell:
+        return cell(variant, "jax", "decode", 16, model="decoder", vocabulary=16, layers=1)
+
+    baseline = Baseline(decoding("V"), None)
+    with force_long_kernels():
+        found, notes = run_cell(backend_of("jax"), decoding("R"), MEASURE, baseline=baseline)
+        alone, _ = run_cell(backend_of("jax"), decoding("V"), MEASURE)
+    assert notes == []
+    assert found.timing is not None and found.timing.baseline is not None
+    assert found.timing.baseline.kernels == alone.kernels

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,19 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.kernel_record import recording_kernels
+from synthbench.api import backend_of
+from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.backends.torch.mixers import attention, weight_cache
 from synthbench.backends.torch.mixers.numerics import ForwardInputs
 from synthbench.backends.torch.model import build_mixer
 from synthbench.backends.torch.module import load
+from synthbench.measure.inputs import random_batch, setting_of
 from synthbench.mixers.attention import Attention
 from synthbench.mixers.notation import parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.models.start_values import start_values
+from synthbench.suites.cell import model_of
+from tests.kernel_choices import cell
 
 SIZES = Sizes.of(d_model=8, heads=2, max_len=6)
 X = torch.from_numpy(np.random.default_rng(0).standard_normal((2, 6, 8), dtype=np.float32))
@@ -277,3 +282,19 @@ def test_an_optimizer_of_other_parameters_forgets_nothing() -> None:
     module(X, None, False).sum().backward()
     trained.step()
     assert weight_cache.cached_bytes([logits]) == before
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # within torch's compiler
+def test_a_compiled_step_keeps_no_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The check before compiling is eager, and kept weights would count as the step's memory."""
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend="aot_eager"))
+    of = cell(variant="R", mode="forward", compile="compiled")
+    model = model_of(of)
+    batch = random_batch(model, of.batch, of.seq_len, of.seed)
+    start = start_values(model.parameters(), of.seed)
+    with force_long_kernels(), recording_kernels() as used:
+        step = backend_of("torch").build(model, start, setting_of(of), of.mode, batch)
+        step.compile()
+    assert "cached weights" in used
+    assert step.gradient_bytes == 0
+    torch.compiler.reset()

@@ -89,7 +89,7 @@ def steps_of(run: Path, cell: Cell) -> int | None:
 def _cells(run: Path) -> list[Cell]:
     from synthbench.store import read_run
 
-    cells = [record.cell for record in read_run(run).records]
+    cells = [record.cell for record in read_run(run).records if record.outcome != "unsupported"]
     if not cells:
         raise NotationError(
             f"{run} has no records yet, so there is no model to draw; choose another run"

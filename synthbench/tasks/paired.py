@@ -88,8 +88,10 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
     predicted = plan.peak_bytes
     _require_room(context, predicted)
     raise_memory_limit(predicted)
+    step = build_step(context.backend, baseline)
+    # As of the cell, not of what building runs: decoding fills its state there.
     with using_kernel(baseline.kernel), recording_kernels() as kernels:
-        step = build_step(context.backend, baseline, context.programs)
+        compile_baseline(step, baseline, context.programs)
         if (own := step.predict_memory()) is not None:
             _require_room(context, own.peak_bytes)
             raise_memory_limit(max(own.peak_bytes - predicted, 0))
@@ -120,17 +122,21 @@ def about(step: Step, first: float, most: float) -> float:
     return min(found)
 
 
-def build_step(backend: Backend, baseline: Baseline, programs: Programs | None) -> Step:
-    """The compiled step of the baseline, with the kernel that was chosen for it."""
+def build_step(backend: Backend, baseline: Baseline) -> Step:
+    """The step of the baseline, with the kernel that was chosen for it."""
     cell = baseline.cell
     model = model_of(cell)
     batch = random_batch(model, cell.batch, cell.seq_len, cell.seed)
     start = start_values(model.parameters(), cell.seed)
     with using_kernel(baseline.kernel):
-        step = backend.build(model, start, setting_of(cell), cell.mode, batch)
-        file = None if programs is None else programs.file(cell, baseline.kernel)
+        return backend.build(model, start, setting_of(cell), cell.mode, batch)
+
+
+def compile_baseline(step: Step, baseline: Baseline, programs: Programs | None) -> None:
+    """Compile the step of the baseline, or load the program that an earlier process has kept."""
+    file = None if programs is None else programs.file(baseline.cell, baseline.kernel)
+    with using_kernel(baseline.kernel):
         compile_or_load(step, file)
-    return step
 
 
 def _require_room(context: TaskContext, needed: int) -> None:

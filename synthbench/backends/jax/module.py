@@ -92,6 +92,7 @@ class FixedCall(nnx.Module):
         Raises ShapeError for an empty batch, another d_model, or a length above max_len.
         """
         sizes, causal, look_up = self._fixed
+        x = jnp.asarray(x)  # kernels cut JAX's arrays into blocks, and leave others whole
         require_input(x.shape, None if padding_mask is None else padding_mask.shape, sizes)
         mask = None if padding_mask is None else padding_mask.astype(bool)
         dtype, device = str(x.dtype), platform()

@@ -24,7 +24,7 @@ from synthbench.backends.base import (
 from synthbench.backends.torch import flops, memory, placement
 from synthbench.backends.torch.cuda_graph import Captured, capture
 from synthbench.backends.torch.mixers import blockwise
-from synthbench.backends.torch.mixers.weight_cache import cached_bytes
+from synthbench.backends.torch.mixers.weight_cache import cached_bytes, forget_weights
 from synthbench.backends.torch.model import Bare, Block, cross_entropy
 from synthbench.backends.torch.module import DTYPES, from_array, named_tensors, to_numpy
 from synthbench.backends.torch.private_api import keep_device_busy
@@ -112,6 +112,7 @@ class TorchStep:
                 mask = None if self.padding_mask is None else self.padding_mask[:1]
                 with self._checking_mixers(), torch.no_grad():
                     self.module(self.inputs[:1], mask)
+                forget_weights(self.named_values().values())  # compiled code keeps none
             with _empty_cache():
                 self.function = self.compiled_function()
                 self.wait(self.step())

@@ -23,6 +23,6 @@ def kept(component: DotProduct, inputs: ForwardInputs) -> dict[str, Array]:
 
 def row(component: DotProduct, inputs: StepInputs) -> Array:
     """The logits of one position [B,H,1,keys]."""
-    query = inputs.project("dot_product.query").swapaxes(1, 2)
+    query = inputs.project_heads_first("dot_product.query")
     key = inputs.extend("dot_product.key", kept(component, inputs)["dot_product.key"])
     return query * query.shape[-1] ** -0.5 @ key.swapaxes(-1, -2)

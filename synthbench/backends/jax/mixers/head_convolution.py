@@ -58,7 +58,7 @@ def _forward(causal: bool, u: Array, kernel: Array) -> tuple[Array, tuple[Array,
 
 def _backward(causal: bool, saved: tuple[Array, Array], dy: Array) -> tuple[Array, Array]:
     u, kernel = saved
-    K, by_position = kernel.shape[-1], kernel.shape[1] > 1
+    K, by_position = kernel.shape[-1], not is_shared(kernel)
     before, after = padding(K, causal)
     # u[s] is in y[t] with weight j for t = s + P - j: the shifts go in the opposite direction.
     padded = kernel
@@ -89,13 +89,18 @@ def banded_products(u: Array, kernel: Array, causal: bool) -> Array:
     B, L, d = u.shape
     H, K, block = kernel.shape[2], kernel.shape[-1], block_size(L)
     windows = windows_of_blocks(u.reshape(B, L, H, -1), K, causal)  # [B,n,S,H,c]
-    if kernel.shape[1] == 1:
+    if is_shared(kernel):
         band = to_band(jnp.broadcast_to(kernel[0, 0, :, None], (H, block, K)))
         y = jnp.einsum("hts,bnshc->bnthc", band, windows)
     else:
         band = to_band(in_blocks(kernel, block).swapaxes(2, 3))
         y = jnp.einsum("bnhts,bnshc->bnthc", band, windows)
     return y.reshape(B, -1, d)[:, :L]
+
+
+def is_shared(kernel: Array) -> bool:
+    """Whether all examples and positions have one kernel [1,1,H,K]; at L = 1 each has [B,1,H,K]."""
+    return kernel.shape[:2] == (1, 1)
 
 
 def block_size(seq_len: int) -> int:

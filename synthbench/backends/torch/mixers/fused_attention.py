@@ -133,7 +133,9 @@ def attend(mixer: Attention, inputs: ForwardInputs, value: Tensor, kernel: Kerne
     """softmax(S) value: [B,L,H,k] -> [B,L,H,k]; a query without a key gets any finite output."""
     parts = list(zip(mixer.components, weights_of(mixer, inputs), strict=True))
     causal, mask = inputs.causal, inputs.padding_mask
-    if kernel.path == SHARED_BLOCKS:
+    # Compiled code cannot look whether what is hidden has all of the weight: see `shared`.
+    is_unsure = mask is not None and torch.compiler.is_compiling()
+    if kernel.path == SHARED_BLOCKS and not is_unsure:
         if caches_weights(mixer, inputs):
             record_kernel("cached weights")
             weights = cached_weights(mixer, inputs)
