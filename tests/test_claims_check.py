@@ -522,6 +522,20 @@ def test_trainings_without_a_shared_seed_are_not_measured() -> None:
     assert nearest(found).remark == "no shared seed"
 
 
+def test_trainings_on_different_data_are_no_pair() -> None:
+    run = trained_run({"R": shifted(-0.2), "V": shifted(0, 0)})
+    other = trained_run({"R": [9.0]}).records  # of seed 0, on another text
+    changed = [
+        learning_record(r.cell, 9.0, data={"train": "2" * 64}) if r.id == other[0].id else r
+        for r in run.records
+    ]
+    asked = {"column": LOSS, "compare": "[[R, V]]", "expect": "lower"}
+    figures = [nearest(claimed(run_of(records), **asked)).figure for records in (
+        changed, [r for r in run.records if r.cell.seed]
+    )]  # fmt: skip
+    assert figures[0] == figures[1]
+
+
 def test_a_similar_task_comes_after_the_papers_own() -> None:
     similar = trained_run({"R": shifted(-0.2), "V": shifted(0, 0)})
     found = nearest(claimed(similar, column=LOSS, compare="[[R, V]]", expect="lower"))

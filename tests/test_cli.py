@@ -15,7 +15,9 @@ from typer.main import get_command
 from synthbench import __version__
 from synthbench.cli.app import app
 from synthbench.cli.options import split_batches, split_lengths, split_list, split_variants
+from synthbench.cli.runs import find_run, run_name
 from synthbench.errors import NotationError
+from synthbench.store import append_record, read_run
 from tests.command_line import (
     ENVIRONMENT,
     Captured,
@@ -172,6 +174,25 @@ def test_lists(capsys: Captured, tmp_path: Path) -> None:
     assert synthbench(capsys, "list", "runs", "--results", str(tmp_path / "no"))[1].startswith(
         "no run"
     )
+
+
+def test_runs_are_listed_with_the_records_that_count(capsys: Captured, tmp_path: Path) -> None:
+    """Not with attempts that a later one has replaced."""
+    run = made_run(tmp_path / "smoke" / "1", "timeout")
+    (record,) = read_run(run).records
+    append_record(run, record.model_copy(update={"outcome": "ok", "attempt": 1}))
+    out = synthbench(capsys, "list", "runs", "--results", str(tmp_path))[1]
+    assert "1 ok" in out and "timeout" not in out
+
+
+def test_a_suite_is_found_by_its_whole_path(
+    capsys: Captured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder of results is a relative path unless it is given."""
+    run = made_run(tmp_path / "results" / "smoke" / "1")
+    monkeypatch.chdir(tmp_path)
+    assert find_run(str(run.parent), Path("results")).absolute() == run
+    assert run_name(run, Path("results")) == "smoke/1"
 
 
 def test_show_prints_the_definition_and_the_cost(capsys: Captured) -> None:

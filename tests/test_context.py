@@ -99,6 +99,10 @@ def test_the_devices_that_frameworks_see_are_described() -> None:
         ({"cpu": "Other CPU"}, " on another processor, so not all numbers are comparable"),
         ({"cores": [0]}, " on other cores, so not all numbers are comparable"),
         ({"versions": {}}, " with other versions, so not all numbers are comparable"),
+        (
+            {"code_sha256": "f" * 64},
+            " with other code of synthbench, so not all numbers are comparable",
+        ),
     ],
 )
 def test_what_was_different_when_a_run_was_resumed(change: dict[str, Any], said: str) -> None:

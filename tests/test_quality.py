@@ -6,6 +6,7 @@ import csv
 import io
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -133,6 +134,35 @@ def test_a_variant_without_any_result_says_why() -> None:
     )["quality"]  # fmt: skip
     assert value(table, "equal steps mean", variant="R") == pytest.approx(0.3, abs=0.05)
     assert value(table, "equal steps verdict", variant="R") == "diverged at step 350"
+
+
+SOME, OTHER = ({"train": sign * 64} for sign in "12")
+
+
+def test_trainings_on_different_data_are_not_compared() -> None:
+    """As after `--resume`, where the file that a task reads has changed in between."""
+    finals = {"V": (0.8, 0.9, 0.7), "R": (0.5, 0.7, 0.1), "D": (0.5, 0.7, 0.6)}
+    changed = {("R", "torch", 2), *(("D", "torch", seed) for seed in SEEDS)}
+    records = [
+        learning_record(
+            learning_cell(variant, framework, seed), finals[variant][seed],
+            data=OTHER if (variant, framework, seed) in changed else SOME,
+        )
+        for framework in ("torch", "jax")
+        for variant in finals
+        for seed in SEEDS
+    ]  # fmt: skip
+    tables = made(records)
+    found = partial(value, tables["quality"], framework="torch")
+    # of seeds 0 and 1: -0.3 and -0.2; seed 2 would change the mean to -0.37
+    assert found("equal steps difference", variant="R") == pytest.approx(-0.25)
+    assert found("equal steps difference", variant="D") == "other data"
+    assert found("equal steps verdict", variant="D") == "other data"
+    in_jax = value(tables["quality"], "equal steps difference", variant="R", framework="jax")
+    assert in_jax == pytest.approx(-1.1 / 3)
+    between = tables["quality_frameworks"]
+    assert value(between, "jax - torch difference", variant="D") == "other data"
+    assert value(between, "jax - torch difference", variant="R") == pytest.approx(0, abs=1e-12)
 
 
 def test_one_seed_has_differences_and_no_verdict() -> None:

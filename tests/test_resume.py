@@ -100,6 +100,22 @@ def test_a_change_of_code_is_told_once_in_each_call(tmp_path: Path) -> None:
     assert read_info(run_dir).resumed[-1]["environment"]["plugin_code"] == {"mine": "2"}
 
 
+def test_other_code_of_synthbench_is_told_and_stored(tmp_path: Path) -> None:
+    """Its records are then of two codes, which a mixer's speed may depend on."""
+    run_dir, notes = begun(tmp_path), Notes()
+    for code, commit in (("1", "a" * 40), ("2", "b" * 40)):
+        environment = {"code_sha256": code, "git": {"commit": commit, "dirty": code == "2"}}
+        continue_run(plan("V", "R"), run_dir, Silent())
+        add_machine(run_dir, Machine(id="a", environment=environment), notes)
+    (told,) = notes.notes
+    assert told.startswith(
+        "the code of synthbench has changed since this run began (aaaaaaaaaaaa -> bbbbbbbbbbbb "
+        "with changes), and its records are of the code before"
+    )
+    before, after = read_info(run_dir).resumed
+    assert "environment" not in before and after["environment"]["code_sha256"] == "2"
+
+
 def test_another_device_is_a_change(tmp_path: Path) -> None:
     """Its cells are others: all of them would be measured again, beside the records there are."""
     run_dir, other = begun(tmp_path), plan("V", "R", device="cuda:1")

@@ -199,6 +199,31 @@ def test_a_wrong_choice_of_rows_is_one_clear_message(
     assert len(told.splitlines()) == 1
 
 
+def test_a_table_says_which_choice_it_cannot_follow(capsys: Captured, reference: str) -> None:
+    """Its rows would otherwise look as if they were those of the mode and length."""
+    choice = ("--mode", "train", "--seq-len", "128", "--variants", "R")
+    code, _, told = synthbench(capsys, "tables", reference, "--table", "parity,ratios", *choice)
+    assert code == 0
+    assert told.splitlines() == [
+        "without a mode, so shown whole: parity", "without a length, so shown whole: parity",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((REFERENCE, "--paper"), "leave --paper out for the tables of that run"),
+        (("--check", "--paper"), "--paper writes, and --check writes nothing"),
+    ],
+)
+def test_tables_of_the_paper_are_neither_of_one_run_nor_checked_while_written(
+    arguments: tuple[str, ...], message: str, capsys: Captured, tmp_path: Path
+) -> None:
+    """--check was left out silently, and files were written."""
+    assert message in refused(capsys, "tables", *arguments, "--results", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_choice_needs_a_run(capsys: Captured, tmp_path: Path) -> None:
     told = refused(capsys, "tables", "--table", "ratios", "--results", str(tmp_path))
     assert "name the run" in told

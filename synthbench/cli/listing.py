@@ -74,6 +74,7 @@ def devices() -> None:
 @app.command()
 def runs(results: Results = Path("results")) -> None:
     """List the runs in the results folder with the outcomes of their cells."""
+    from synthbench.record import latest
     from synthbench.store import list_runs, read_run
 
     rows = []
@@ -84,7 +85,7 @@ def runs(results: Results = Path("results")) -> None:
         except SynthbenchError as error:
             rows.append((name, "-", "-", "-", str(error)))
             continue
-        counts = Counter(record.outcome for record in run.records)
+        counts = Counter(record.outcome for record in latest(run.records))
         found = ", ".join(f"{count} {outcome}" for outcome, count in counts.most_common())
         rows.append(
             (name, run.info.device, run.info.started[:19], state(run.info), found or "none")

@@ -20,7 +20,8 @@ def find_run(text: str, results: Path) -> Path:
         if (folder / INFO).exists():
             return folder
     runs = list_runs(results)
-    below = [run for run in runs if run.parent in (Path(text), results / text)]
+    suites = {Path(text).absolute(), (results / text).absolute()}
+    below = [run for run in runs if run.parent.absolute() in suites]
     if below:
         newest = _newest(below)
         if len(below) > 1:
@@ -65,7 +66,8 @@ def newest_unfinished(suite: str, device: str, results: Path) -> Path:
 
 def run_name(run: Path, results: Path) -> str:
     """The name of a run for `find_run`."""
-    return str(run.relative_to(results)) if run.is_relative_to(results) else str(run)
+    whole, folder = run.absolute(), results.absolute()
+    return str(whole.relative_to(folder)) if whole.is_relative_to(folder) else str(run)
 
 
 def state(info: RunInfo) -> str:

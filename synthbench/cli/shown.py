@@ -23,7 +23,7 @@ from synthbench.cli.options import (
     split_list,
     split_variants,
 )
-from synthbench.cli.output import console, write
+from synthbench.cli.output import complain, console, write
 from synthbench.errors import NotationError, UnknownNameError
 
 if TYPE_CHECKING:
@@ -181,6 +181,12 @@ class Shown:
                 raise UnknownNameError("table of this run", name, by_name)
         if self.tables and not self.every_table:
             made = [by_name[name] for name in dict.fromkeys(self.tables)]
+        ignored: dict[str, list[str]] = {}
+        for table in made:
+            for kind in selection.ignored_by(table):
+                ignored.setdefault(kind, []).append(table.name)
+        for kind, names in ignored.items():
+            complain(f"without a {kind}, so shown whole: {', '.join(names)}")
         made = [selection.of_table(table) for table in made]
         return made if self.sort is None else sorted_tables(made, self.sort)
 

@@ -97,6 +97,16 @@ def tables(
             "--table, --all, --variants, --framework, --mode, --seq-len and --sort choose what is "
             "printed of one run; name the run, and leave --check and --paper out"
         )
+    if paper and run is not None:
+        raise NotationError(
+            f"--paper makes the paper's tables, of all runs in {results}; leave {run} out, or "
+            "leave --paper out for the tables of that run"
+        )
+    if paper and check:
+        raise NotationError(
+            "--paper writes, and --check writes nothing; leave --paper out: --check without a run "
+            "also checks the paper's tables"
+        )
     if paper:
         _paper(results, page, format or Format.TERMINAL)
         return

@@ -16,6 +16,7 @@ from synthbench.packed import PACKED
 from synthbench.record import Record, flattened
 from synthbench.run.plugin_code import changed_plugins
 from synthbench.run.progress import Observer
+from synthbench.run.same_code import commit_of
 from synthbench.run_files import locked
 from synthbench.run_info import Machine, merged_machines
 from synthbench.store import (
@@ -31,6 +32,7 @@ from synthbench.suites.plan import Plan
 from synthbench.suites.settings import Settings
 
 COMPARED = ("cpu", "cores", "versions", "frameworks")  # of an environment
+CODE = "code_sha256"
 
 
 def require_own(plan: Plan, run_dir: Path, allow_changed: bool = False) -> None:
@@ -163,6 +165,12 @@ def what_changed(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
         f"{name} differs from when this run began: {was} -> {now}"
         for name, (was, now) in differences(before, after).items()
     ]
+    if before.get(CODE) is not None and before[CODE] != after.get(CODE):
+        found.append(
+            f"the code of synthbench has changed since this run began ({commit_of(before)} -> "
+            f"{commit_of(after)}), and its records are of the code before: start a new run to "
+            "measure all with one code"
+        )
     if plugins := changed_plugins(before, after):
         found.append(
             f"the code of {', '.join(plugins)} has changed since this run began, and its records "

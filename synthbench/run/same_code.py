@@ -23,7 +23,7 @@ def require_same_code(
     here = f"node {this_node()}"
     if environment.get("code_sha256") != order.code:
         raise UnsupportedError(
-            f"{here} has another code of synthbench (commit {_commit(environment)}) than the "
+            f"{here} has another code of synthbench (commit {commit_of(environment)}) than the "
             "machine that the run was started from; install the same on both"
         )
     for other, job in read_jobs(run_dir).items():
@@ -51,7 +51,7 @@ def code_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> lis
     found = [f"{name} {old} and {new}" for name, (old, new) in pairs.items() if old != new]
     found += [f"the code of plug-in {name}" for name in changed_plugins(before, after)]
     if before.get("code_sha256") != after.get("code_sha256"):
-        found.append(f"commits {_commit(before)} and {_commit(after)} of synthbench")
+        found.append(f"commits {commit_of(before)} and {commit_of(after)} of synthbench")
     return found
 
 
@@ -74,6 +74,7 @@ def _hardware(environment: Mapping[str, Any]) -> str:
     return ", ".join([str(environment.get("cpu") or "unknown"), f"{cores} cores", *gpus])
 
 
-def _commit(environment: Mapping[str, Any]) -> str:
+def commit_of(environment: Mapping[str, Any]) -> str:
+    """The commit of synthbench in an environment, and whether its files had changed since."""
     git = environment.get("git") or {}
     return f"{str(git.get('commit'))[:12]}{' with changes' * bool(git.get('dirty'))}"

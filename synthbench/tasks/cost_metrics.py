@@ -98,8 +98,8 @@ def device_share(row: Mapping[str, Any]) -> float | None:
 
 
 def half_width_percent(row: Mapping[str, Any]) -> float | None:
-    """Half of the interval's width in percent of the median."""
-    median = row["median_seconds"]
+    """Half of the interval's width in percent of the median; None for one sample, of no width."""
+    median = row["median_seconds"] if row["samples"] != 1 else None
     return 50 * (row["high_seconds"] - row["low_seconds"]) / median if median else None
 
 

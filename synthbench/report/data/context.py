@@ -28,6 +28,7 @@ CHANGED = {
     "cpu": "on another processor",
     "cores": "on other cores",
     "versions": "with other versions",
+    "code_sha256": "with other code of synthbench",
 }
 
 

@@ -11,11 +11,12 @@ import numpy as np
 from synthbench.analysis.learning import AXES, Axis
 from synthbench.analysis.seeds import Comparison, Estimate, Judgement, judge, paired
 from synthbench.report.data.grid import NOT_MEASURED
-from synthbench.report.data.trainings import Group
+from synthbench.report.data.trainings import Group, with_other_data
 
 BASELINE = "baseline"  # in place of a difference to itself
 NO_BASELINE = "no baseline"
 NO_SHARED_SEED = "no shared seed"
+OTHER_DATA = "other data"  # than the training it would be compared with
 NO_DIRECTION = "no better side"  # the metric does not say which values are better
 
 
@@ -87,13 +88,16 @@ def _compare(group: Group, at: At, baseline: str, margin: float, family: str) ->
     own, base = group.values_at(*at), group.values_at(baseline, at.axis)
     if not own or not base:
         return _why_none(group, at if not own else at._replace(variant=baseline))
-    shared = paired(own, base)
+    differ = with_other_data(group.variants[at.variant], group.variants[baseline])
+    shared = own.keys() & base.keys() - differ
     if not shared:
-        return NO_SHARED_SEED
-    relevant = margin * abs(float(np.mean([base[seed] for seed in own.keys() & base.keys()])))
+        return OTHER_DATA if own.keys() & base.keys() else NO_SHARED_SEED
+    base = {seed: base[seed] for seed in shared}
+    relevant = margin * abs(float(np.mean(list(base.values()))))
     if group.better is None:
         return NO_DIRECTION
-    return Comparison(shared, group.better, relevant, family, group.declared.difference_bounds)
+    bounds = group.declared.difference_bounds
+    return Comparison(paired(own, base), group.better, relevant, family, bounds)
 
 
 @dataclass(frozen=True)
@@ -129,11 +133,15 @@ def agreements_of(groups: Sequence[Group], margin: float) -> list[Agreement]:
     texts: dict[int, str] = {}
     for number, (first, second, variant) in enumerate(found):
         finals = [group.final_values(variant) for group in (first, second)]
-        differences = paired(finals[1], finals[0])
+        differ = with_other_data(first.variants[variant], second.variants[variant])
+        values = {seed: value for seed, value in finals[0].items() if seed not in differ}
+        differences = paired(finals[1], values)
         if differences:
-            relevant = margin * abs(float(np.mean(list(finals[0].values()))))
+            relevant = margin * abs(float(np.mean(list(values.values()))))
             bounds = first.declared.difference_bounds
             compared[number] = Comparison(differences, "higher", relevant, str(first.place), bounds)
+        elif finals[0].keys() & finals[1].keys():
+            texts[number] = OTHER_DATA
         else:
             failed = first if not finals[0] else second
             texts[number] = next(iter(failed.problems(variant).values()), NO_SHARED_SEED)

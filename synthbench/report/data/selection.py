@@ -76,6 +76,21 @@ class Selection:
         columns = tuple(table.columns[at] for at in kept)
         return dataclasses.replace(table, columns=columns, rows=rows)
 
+    def ignored_by(self, table: Table) -> list[str]:
+        """What is chosen that a table has no rows or columns of: "variant", "framework", ...
+
+        All of its rows and columns are then shown.
+        """
+        known = {table.columns[at].label for at in table.keys}
+        known |= {"framework" for column in table.columns if column.group in FRAMEWORKS}
+        known |= {"length" for column in table.columns if _LENGTH.match(column.name)}
+        chosen = {
+            "variant": self.variants, "framework": self.frameworks, "mode": self.modes,
+            "length": self.lengths,
+        }  # fmt: skip
+        known |= {"length"} if "L" in known else set()
+        return [kind for kind, names in chosen.items() if names and kind not in known]
+
     def _has_column(self, column: Column) -> bool:
         if column.group in FRAMEWORKS and not self.has(framework=column.group):
             return False

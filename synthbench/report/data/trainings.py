@@ -193,6 +193,18 @@ class Group:
         return found
 
 
+def with_other_data(one: Mapping[int, Trained], other: Mapping[int, Trained]) -> set[int]:
+    """The seeds with which two variants learned from different data, by its digests.
+
+    A run that goes on after its file of data has changed has trainings on both.
+    """
+    data = [
+        {seed: made.training.data for seed, made in side.items() if made.training is not None}
+        for side in (one, other)
+    ]
+    return {seed for seed in data[0].keys() & data[1].keys() if data[0][seed] != data[1][seed]}
+
+
 def seeds_text(group: Group, variant: str) -> str:
     """How many seeds have a result; if not all, of how many, and why."""
     problems = group.problems(variant)

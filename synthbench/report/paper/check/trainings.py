@@ -10,7 +10,7 @@ from synthbench.metrics import Metric
 from synthbench.record import Record
 from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.quality import Quality
-from synthbench.report.data.trainings import Trained
+from synthbench.report.data.trainings import Trained, with_other_data
 from synthbench.report.paper.check.question import Pair, Question, pairs
 from synthbench.suites.cell import Cell
 
@@ -77,7 +77,12 @@ def _values(
     sides: Sequence[dict[int, Trained]],
     groups: dict[str, Quality],
 ) -> Iterator[TrainedPair]:
-    """The values of a pair; none where no training has the metric."""
+    """The values of a pair; none where no training has the metric.
+
+    Seeds with which the two learned from different data are left out.
+    """
+    differ = with_other_data(*sides) if len(sides) > 1 else set[int]()
+    sides = [{seed: one for seed, one in side.items() if seed not in differ} for side in sides]
     curves = [{seed: one.curve(metric) for seed, one in side.items()} for side in sides]
     known = [groups.get(one.record.id) for side in sides for one in side.values()]
     shared = known[0] if all(one is known[0] for one in known) else None
