@@ -75,7 +75,10 @@ def test_cells_are_listed_by_setting_with_variants_and_lengths() -> None:
             assert printed[begin + 1 : begin + 3] == [
                 "  variants  V, V (A/A twin), R", "  lengths   8, 16",
             ]  # fmt: skip
-    assert printed[-2] == "Time: about 60 s. It rests on nothing at all."
+    assert " ".join(printed[-3:-1]) == (
+        "Time: about 60 s. It rests on nothing at all. Kernels that no earlier run has chosen take "
+        "up to 2 min more."
+    )
     assert printed[-1] == "Nothing was measured, nothing was written."
 
 
@@ -127,6 +130,23 @@ def test_an_earlier_run_is_matched_by_framework_mode_and_length(tmp_path: Path) 
         f"median seconds per cell in {folder}, begun 2026-01-01: 8 of 8 cells are matched by "
         "task, framework, mode and length"
     )
+
+
+def test_rounds_that_may_be_added_are_part_of_the_time(tmp_path: Path) -> None:
+    """Of two rounds at least: 40 s; of twelve 240 s, and the sixth begins before 1.5 minutes."""
+    plan = planned()
+    earlier_run(tmp_path / "mine" / "1", plan, {8: 1.0, 16: 4.0})
+
+    def found(rounds: str) -> Estimate:
+        return estimate(planned(SIMPLE.replace("rounds: 3", rounds)), tmp_path)
+
+    until_decided = "rounds: {at_least: 2, at_most: 12, until: decided}"
+    whole, limited = found(until_decided), found(f"{until_decided}, minutes: 1.5")
+    assert (whole.low, whole.high) == pytest.approx((40, 240))
+    assert (limited.low, limited.high) == pytest.approx((40, 110))
+    assert whole.basis.endswith("Undecided cells get up to 12 rounds")
+    assert limited.basis.endswith("up to 12 rounds, none after 1.5 minutes")
+    assert found(f"{until_decided}, minutes: 0.1").high == pytest.approx(40)
 
 
 def test_cells_without_a_match_are_judged_by_the_nearest_kind(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from synthbench.run.progress import duration
+
 if TYPE_CHECKING:
     from synthbench.run.estimate import Estimate
     from synthbench.suites.cell import Cell
@@ -43,7 +45,10 @@ def dry_run_lines(plan: Plan, estimate: Estimate, width: int) -> Iterator[str]:
         for reason, cells in reasons.items():
             yield from _wrapped(f"{_described(cells)}: {reason}", width, 2, 2)
     yield ""
-    yield from _wrapped(f"Time: {_time(estimate)}. It rests on {estimate.basis}.", width)
+    kernels = ""
+    if seconds := plan.settings.measure.kernel_seconds:
+        kernels = f" Kernels that no earlier run has chosen take up to {duration(seconds)} more."
+    yield from _wrapped(f"Time: {_time(estimate)}. It rests on {estimate.basis}.{kernels}", width)
     yield "Nothing was measured, nothing was written."
 
 
@@ -85,8 +90,6 @@ def _described(cells: Sequence[Cell]) -> str:
 
 
 def _time(estimate: Estimate) -> str:
-    from synthbench.run.progress import duration
-
     low, high = duration(estimate.low), duration(estimate.high)
     return f"about {low}" if low == high else f"{low} to {high}"
 

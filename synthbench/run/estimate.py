@@ -17,6 +17,7 @@ from synthbench.run.shard import split_into_shards
 from synthbench.run.spread import deal_shards
 from synthbench.store import Run, list_runs, read_info, read_run
 from synthbench.suites.cell import Cell, model_of
+from synthbench.suites.measure import Measure
 from synthbench.suites.pairing import baselines_of
 from synthbench.suites.plan import Plan
 from synthbench.tasks.catalog import TASKS, with_options
@@ -76,7 +77,27 @@ def estimate(plan: Plan, results: Path, slots: int | None = None) -> Estimate:
     else:
         found = _from_limits(plan, results)
     at_once = slots or _devices_at_once(plan)
-    return replace(found, low=found.low / at_once, high=found.high / at_once)
+    return _with_further_rounds(
+        replace(found, low=found.low / at_once, high=found.high / at_once), plan.settings.measure
+    )
+
+
+def _with_further_rounds(found: Estimate, measure: Measure) -> Estimate:
+    """As long as it can take where rounds are added until there are verdicts."""
+    if measure.most_rounds == measure.least_rounds:
+        return found
+    longest = found.high * measure.most_rounds / measure.least_rounds
+    limit = ""
+    if measure.minutes is not None:
+        # The last of the added rounds may begin just before the limit.
+        one_more = found.high / measure.least_rounds
+        longest = min(longest, max(found.high, measure.minutes * 60 + one_more))
+        limit = f", none after {measure.minutes:g} minutes"
+    return replace(
+        found,
+        high=longest,
+        basis=f"{found.basis}. Undecided cells get up to {measure.most_rounds} rounds{limit}",
+    )
 
 
 def _devices_at_once(plan: Plan) -> int:
