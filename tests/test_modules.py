@@ -356,3 +356,25 @@ def test_an_array_of_numpy_is_an_input_like_any_other() -> None:
     )
     with force_long_kernels():
         np.testing.assert_allclose(fused(x), plain(jnp.asarray(x)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("own", "of_input"), [("float32", "bfloat16"), ("bfloat16", "float32")])
+@pytest.mark.parametrize("variant", ["glu", "R+V", "light_conv", "FD"])
+def test_parameters_and_input_in_jax_may_have_different_types(
+    variant: str, own: str, of_input: str
+) -> None:
+    """As in a model of bfloat16 whose parameters are float32; fused forms expect a single type."""
+    x = jnp.asarray(np.random.default_rng(0).standard_normal((2, 12, 8)), of_input)
+    values, gradients = [], []
+    for form in ("fused", "reference"):
+        module = synthbench.nnx_module(
+            variant, d_model=8, heads=2, max_len=12, form=form, dtype=own
+        )  # fmt: skip
+        with force_long_kernels():
+            y = module(x)
+            found = nnx.grad(lambda module, x: jnp.square(module(x)).sum(), argnums=1)(module, x)
+        assert (y.dtype, found.dtype) == (jnp.float32, x.dtype)
+        values.append(y)
+        gradients.append(found.astype(jnp.float32))
+    np.testing.assert_allclose(values[0], values[1], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(gradients[0], gradients[1], rtol=1e-2, atol=1e-2)

@@ -162,8 +162,13 @@ def build_model(model: Model, form: str, dtype: Any) -> nnx.Module:
     return built
 
 
-def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module:
-    """A module of x, padding_mask, causal -> y, its parameters not yet filled."""
+def build_mixer(
+    mixer: Mixer, sizes: Sizes, form: str, dtype: Any, *, mixed: bool = False
+) -> nnx.Module:
+    """A module of x, padding_mask, causal -> y, its parameters not yet filled.
+
+    `mixed`: whether x may have another type than the parameters.
+    """
     declared = mixer.parameters(sizes)
     if type(mixer).jax is not Mixer.jax:
         built = mixer.jax(sizes)
@@ -174,9 +179,21 @@ def build_mixer(mixer: Mixer, sizes: Sizes, form: str, dtype: Any) -> nnx.Module
         if isinstance(mixer, Attention):
             mixer = with_functions(mixer, sizes, "jax")
         function = partial(choose_form(MIXERS[mixer.name], form, mixer.name), mixer)
+        if mixed:
+            function = partial(_in_one_type, function)
     else:
         raise UnsupportedError(f"{mixer.name} has no jax(); it cannot run in JAX")
     return MixerModule(declared, function, dtype)
+
+
+def _in_one_type(
+    function: Callable[..., Array], p: dict[str, Array], x: Array, *others: Any
+) -> Array:
+    """In the type that JAX's rules give to a result of all; the fused forms expect a single one."""
+    kind = jnp.result_type(x, *p.values())
+    return function(
+        {name: value.astype(kind) for name, value in p.items()}, x.astype(kind), *others
+    )
 
 
 def build_layer(
@@ -201,7 +218,7 @@ def build_layer(
             "before anything else, or use float32"
         )
     kind = DTYPES[dtype or "float32"]
-    module = build_mixer(mixer, sizes, form, kind)
+    module = build_mixer(mixer, sizes, form, kind, mixed=True)
     load(module, mixer.parameters(sizes), start, kind, None)
     return as_layer(module, sizes, causal, look_up)
 
