@@ -101,9 +101,18 @@ def test_a_section_may_name_a_preset() -> None:
     [
         ({"listop": {}}, "mine.yaml: by_task.listop: task of this suite 'listop' not known. Did"),
         ({"mqar": {"axes": {"variant": ["V"]}}}, "by_task.mqar.axes.variant: all tasks of a suite"),
-        ({"mqar": {"axes": {"seq_len": 3}}}, "by_task.mqar.axes.seq_len: got 3; "),
-        ({"mqar": {"axes": {"length": [3]}}}, "by_task.mqar.axes.length: got [3]; "),
-        ({"mqar": {"model": {"headz": 3}}}, "by_task.mqar.model.headz: got 3; "),
+        (
+            {"mqar": {"axes": {"seq_len": 3}}},
+            "by_task.mqar.axes.seq_len: got 3, expected a list; write [3]",
+        ),
+        (
+            {"mqar": {"axes": {"length": [3]}}},
+            "by_task.mqar.axes.length: unknown key. Known here: ",
+        ),
+        (
+            {"mqar": {"model": {"headz": 3}}},
+            "by_task.mqar.model.headz: unknown key. Did you mean head",
+        ),
         ({"mqar": {"model": {"preset": "t6"}}}, "by_task.mqar.model.preset: preset 't6' not known"),
         ({"mqar": {"tasks": {}}}, "mine.yaml: by_task.mqar.tasks: unknown key."),
     ],

@@ -108,6 +108,18 @@ def test_exactly_equal_trainings_are_the_same() -> None:
     assert (constant.verdict, constant.p) == ("worse", 0.0)
 
 
+def test_two_equal_differences_decide_nothing_and_three_do() -> None:
+    """Of ten examples, two more are right with both seeds: that may be chance."""
+    by = 0.3 - 0.1
+    alike = Comparison((0.2, by), "higher", 0.01, "one")
+    other = Comparison((0.2, 0.199), "higher", 0.01, "two")
+    found = judge([alike, other, alike._replace(differences=(by, 0.2, 0.2), family="three")])
+    assert [one.verdict for one in found] == ["undecided", "better", "better"]
+    assert found[0].p == 1.0
+    # and what differs by nothing is the same
+    assert judge([alike._replace(differences=(0.0, 0.0))])[0].verdict == "same"
+
+
 def test_p_values_are_corrected_within_a_family_alone() -> None:
     values = (0.09, 0.10, 0.125)
     (alone,) = judge([Comparison(values, "higher")])

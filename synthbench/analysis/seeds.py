@@ -18,6 +18,7 @@ Verdict = Literal["better", "worse", "same", "undecided", "one seed"]
 
 Bounds = tuple[float, float]
 UNBOUNDED: Bounds = (-math.inf, math.inf)
+ROUNDING = 1e-12  # a smaller spread, as a share of the mean, is that of floating point
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,16 @@ class Estimate:
 
     @property
     def p_value(self) -> float | None:
-        """The two-sided p value against a mean of zero; None from one seed."""
-        return None if self.error is None else p_value(self.mean, self.error, self.degrees)
+        """The two-sided p value against a mean of zero; None from one seed.
+
+        1 for two equal values: of a metric with few values, such as the accuracy on few examples,
+        two are equal by chance, and say nothing of the spread.
+        """
+        if self.error is None:
+            return None
+        if self.seeds == 2 and self.error <= ROUNDING * abs(self.mean):
+            return 1.0
+        return p_value(self.mean, self.error, self.degrees)
 
 
 class Comparison(NamedTuple):

@@ -8,9 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthbench.errors import NotationError, UnknownNameError, quote
+from synthbench.errors import NotationError, UnknownNameError
 from synthbench.models.presets import PRESETS
 from synthbench.suites.settings import Settings
+from synthbench.suites.validation import describe
 
 SHARED_AXES = ("variant", "framework", "task")  # of all tasks of a suite
 
@@ -41,7 +42,7 @@ def settings_for(settings: Settings, task: str) -> Settings:
     try:
         return Settings.model_validate_json(json.dumps(changed, default=str))
     except ValidationError as error:
-        raise NotationError(_explained(task, error.errors()[0])) from error
+        raise NotationError(describe(error.errors()[0], within=f"by_task.{task}.")) from error
 
 
 def with_axes(settings: Settings, replaced: Mapping[str, tuple[Any, ...]]) -> Settings:
@@ -90,9 +91,3 @@ def check_sections(settings: Settings, source: str) -> None:
             settings_for(settings, task)
         except NotationError as error:
             raise NotationError(f"{source}: {error}") from error
-
-
-def _explained(task: str, mistake: Any) -> str:
-    """One line about a mistake: key, what was given, what is allowed."""
-    path = ".".join(str(part) for part in ("by_task", task, *mistake["loc"]))
-    return f"{path}: got {quote(mistake['input'])}; {mistake['msg']}"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
@@ -46,35 +47,41 @@ def explain(
         below = any(m["loc"][:depth] == mistake["loc"] and m is not mistake for m in mistakes)
         if mistake["type"] == "too_short" and below:
             continue  # its wrong entries are reported, and pydantic does not count them
-        line = _line(mistake, source, kind, override or {}, list(top_keys))
+        line = f"{source}: {describe(mistake, kind, override or {}, list(top_keys))}"
         if line not in lines:
             lines.append(line)
     return "\n".join(lines)
 
 
-def _line(
-    mistake: Any, source: str, kind: str, override: Mapping[str, Any], top_keys: list[str]
+def describe(
+    mistake: Any,
+    kind: str = "",
+    override: Mapping[str, Any] = MappingProxyType({}),
+    top_keys: Sequence[str] = (),
+    within: str = "",
 ) -> str:
+    """One mistake: key, what was given, what is allowed; `within`: where the settings stand."""
     location: tuple[Any, ...] = tuple(part for part in mistake["loc"] if part not in TAGS)
     context = mistake.get("ctx", {})
     # Of keys of a section that do not fit together: the first is named.
     places = [(*location, key) for key in context.get("keys", [])] or [location]
     location = places[0]
     path = ".".join(part if len(part) <= 60 else quote(part) for part in map(str, location))
+    path = within + path
     if any(_is_given_in(override, place) for place in places):
         path = f"devices.{kind}.{path}"
     got = context.get("got", mistake["input"])
     match mistake["type"]:
         case "missing":
             or_section = f", or under devices.{kind}" if override else ""
-            return f"{source}: {path}: missing; give it there{or_section}"
+            return f"{path}: missing; give it there{or_section}"
         case "extra_forbidden":
             known = _keys_at(location[:-1]) or top_keys
             if len(location) == 1:
                 known = [*top_keys]
             near = difflib.get_close_matches(str(location[-1]), known, n=3, cutoff=0.5)
             hint = f" Did you mean {' or '.join(near)}?" if near else ""
-            return f"{source}: {path}: unknown key.{hint} Known here: {', '.join(known)}"
+            return f"{path}: unknown key.{hint} Known here: {', '.join(known)}"
         case "literal_error":
             options = mistake["ctx"]["expected"].replace("True", "true").replace("False", "false")
             expected = f"one of {options}"
@@ -82,7 +89,7 @@ def _line(
                 str(got), options.replace("'", "").split(), n=1, cutoff=0.5
             )
             hint = f" (did you mean {near[0].rstrip(',')}?)" if near else ""
-            return f"{source}: {path}: got {quote(got)}, expected {expected}{hint}"
+            return f"{path}: got {quote(got)}, expected {expected}{hint}"
         case "greater_than":
             expected = f"a number greater than {mistake['ctx']['gt']}"
         case "less_than":
@@ -95,7 +102,7 @@ def _line(
             expected = EXPECTED["tuple_type"] + _as_list(got)
         case known_type:
             expected = EXPECTED.get(known_type, mistake["msg"])
-    return f"{source}: {path}: got {quote(got)}, expected {expected}"
+    return f"{path}: got {quote(got)}, expected {expected}"
 
 
 def _as_list(value: Any) -> str:
