@@ -37,7 +37,7 @@ columns:
   table2.nmt_params_millions: {label: M, quantity: parameters, unit: 1.0e+6, setting: t5}
   table2.lm1b_ppl:
     {label: LM1B, quantity: quality, tasks: {language_model: bits_per_byte}, setting: lm,
-     data: LM1B}
+     data: LM1B, same_data: [lm1b]}
   table4.log_ppl:
     label: C4
     quantity: quality
@@ -428,6 +428,40 @@ def shifted(by: float, noise: float = 0.002, base: float = 3.0) -> list[float]:
     return [base + by + one + noise * sign for one, sign in zip(SPREAD, (1, -1, 0), strict=True)]
 
 
+BORDERLINE: dict[str, Sequence[float]] = {
+    "R": [2.0, 2.7, 2.1, 2.9],
+    "D": [2.5, 2.9, 2.7, 3.2],
+}  # p = 0.02
+
+
+@pytest.mark.parametrize("columns", [(LOSS,), (LOSS, "table2.lm1b_ppl", LOSS)])
+def test_a_pair_that_several_claims_name_is_one_comparison(columns: tuple[str, ...]) -> None:
+    """Else the more columns have the same metric, as BLEU, the less would be certain."""
+    text = HEAD.rpartition("  it:")[0] + "".join(
+        f"  of_{number}:\n    says: It is so.\n    column: {column}\n"
+        "    compare: [[R, D]]\n    expect: lower\n"
+        for number, column in enumerate(columns)
+    )
+    found = check_claims(parse_claims(text, "made.yaml"), [trained_run(BORDERLINE)])
+    assert [one.answer("torch") for one in found] == ["holds"] * len(columns)
+
+
+def test_a_pair_that_begins_with_the_baseline_is_judged_as_in_the_table() -> None:
+    """With the correction for all variants of the table, from whichever side it is seen."""
+    others: dict[str, Sequence[float]] = {name: [v + 0.001 * at for v in BORDERLINE["D"]]
+              for at, name in enumerate(("FR", "Fix", "FD", "R+V"), 1)}  # fmt: skip
+    run = trained_run(BORDERLINE | others)
+    of_baseline = run_of(run.records, settings={"baseline": "R"})
+    for pair, expect in (("[[D, R]]", "higher"), ("[[R, D]]", "lower")):
+        alone, among = (
+            claimed(one, column=LOSS, compare=pair, expect=expect)
+            for one in (run_of(run.records, settings={"baseline": "V"}), of_baseline)
+        )
+        assert (alone.answer("torch"), among.answer("torch")) == ("holds", "undecided")
+        sign = 1 if expect == "higher" else -1
+        assert nearest(among).figure == pytest.approx(sign * 0.4)
+
+
 @pytest.mark.parametrize("other", ["V", "dynamic_conv"])  # the baseline, and another
 @pytest.mark.parametrize(
     ("by", "noise", "lower", "higher"),
@@ -573,6 +607,9 @@ def test_other_data_is_reduced_and_has_no_folder() -> None:
         ({"file": "/home/me/novel.txt"}, "file novel.txt"),
         ({"file": {"path": "news.csv", "test": 0.2}}, "file news.csv"),
         ({"hf": "imdb"}, "imdb"),
+        ({"hf": {"dataset": "imdb", "test": "validation"}}, "imdb"),
+        ({"hf": {"dataset": "imdb", "train": "train[:100]"}}, "imdb train[:100]"),
+        ({"hf": {"dataset": "imdb", "test": 0.25}}, "imdb 0.25"),
         ({"hf": {"dataset": "wmt/wmt14", "config": "de-en", "columns": {}}}, "wmt14 de-en"),
         (
             {"file": {"path": "pairs.csv", "columns": {"source": 1, "target": 2}}},
@@ -584,6 +621,24 @@ def test_other_data_is_reduced_and_has_no_folder() -> None:
 )
 def test_data_is_named_in_few_words(data: object, text: str) -> None:
     assert data_of(learning_cell("V", options={"data": data})) == text
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "found", "is_less"),
+    [({}, "tokenizer bytes", True), ({"tokenizer": {"bpe": 32000}}, "tokenizer bpe 32000", False)],
+)
+def test_the_tokenizer_is_a_difference(
+    tokenizer: dict[str, Any], found: str, is_less: bool
+) -> None:
+    """Perplexity is per token: that of bytes is 2 to 3 where that of words is 40."""
+    options = {"data": {"hf": "lm1b"}} | tokenizer
+    run = trained_run({"Fix": shifted(0.2), "R": shifted(0, 0)}, options=options)
+    differ = nearest(
+        claimed(run, column="table2.lm1b_ppl", compare="[[Fix, R]]", expect="higher")
+    ).differences
+    (one,) = [each for each in differ if each.name == "tokenizer"]
+    assert (str(one), one.reduces) == (found, is_less)
+    assert "data" not in {each.name for each in differ}
 
 
 @pytest.mark.parametrize("suite", ["table2_quality", "attention_maps"])

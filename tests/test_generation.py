@@ -274,6 +274,7 @@ def test_wrong_requests_say_what_to_do(framework: str) -> None:
     refused(r"padding_mask has shape \(1, 1\)", padding_mask=np.ones((1, 1), bool))
     refused("neither 0 nor 1, like 0.5", padding_mask=np.full(prompts.shape, 0.5))
     refused("penalty is 'x'", penalty="x")
+    refused(r"penalty 1e\+06 is too large for 2 tokens", penalty=1e6)
     refused("end is token 1.5", end=1.5)
     refused("use model decoder or encoder_decoder", model=decoder_model("V", "encoder"))
     refused(

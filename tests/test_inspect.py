@@ -344,6 +344,7 @@ def test_what_a_run_kept_is_drawn_also_beside_its_timings(
 @pytest.mark.parametrize(("mistake", "told"), [
     (("--head", "9"), "head 9 does not exist"),
     (("--text", "hello"), "does not learn from texts"),
+    (("--text", "hell\udcff"), "is not valid UTF-8; give a text"),
     (("--out", __file__), "cannot write figures to"),
 ])  # fmt: skip
 def test_a_mistake_is_told_before_anything_is_trained(

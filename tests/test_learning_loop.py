@@ -204,6 +204,15 @@ def test_it_stops_early_only_if_asked() -> None:
     assert measured.training.stopped_early
 
 
+def test_one_that_stopped_early_and_was_killed_ends_with_its_values(tmp_path: Path) -> None:
+    """As where the disk is full when its parameters are kept: it evaluates nothing again."""
+    asked = cell(learning_rate=0.0, evaluations=10, patience=2)
+    whole, resumed = train(asked, tmp_path), train(asked, tmp_path)
+    assert resumed.training is not None and resumed.training.resumed == 1
+    assert curve(resumed) == curve(whole)
+    assert resumed.values == whole.values != {}
+
+
 def test_parameters_are_kept_only_if_asked(tmp_path: Path) -> None:
     train(cell(), tmp_path / "a", tmp_path / "kept")
     assert not (tmp_path / "kept").exists()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -98,6 +98,16 @@ class Judgement:
     verdict: Verdict
     p: float | None = None
     further: int | None = None
+
+    @property
+    def reversed(self) -> Judgement:
+        """The same ratio seen from the other side."""
+        opposite: dict[Verdict, Verdict] = {"faster": "slower", "slower": "faster"}
+        return replace(
+            self,
+            estimate=replace(self.estimate, log_ratio=-self.estimate.log_ratio),
+            verdict=opposite.get(self.verdict, self.verdict),
+        )
 
 
 def estimate(comparisons: Sequence[Comparison]) -> list[Estimate]:

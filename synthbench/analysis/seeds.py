@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -82,6 +82,17 @@ class Judgement:
     estimate: Estimate
     verdict: Verdict
     p: float | None = None
+
+    @property
+    def reversed(self) -> Judgement:
+        """The same difference seen from the other side."""
+        opposite: dict[Verdict, Verdict] = {"better": "worse", "worse": "better"}
+        low, high = self.estimate.bounds
+        return replace(
+            self,
+            estimate=replace(self.estimate, mean=-self.estimate.mean, bounds=(-high, -low)),
+            verdict=opposite.get(self.verdict, self.verdict),
+        )
 
 
 def paired(variant: Mapping[int, float], baseline: Mapping[int, float]) -> tuple[float, ...]:

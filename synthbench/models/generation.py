@@ -50,6 +50,13 @@ class Search:
         is_number = isinstance(self.penalty, int | float | np.number)
         if not (is_number and np.isfinite(self.penalty) and self.penalty >= 0):
             raise ShapeError(f"penalty is {quote(self.penalty)}; use a number from 0, such as 0.6")
+        try:
+            ((5 + self.length) / 6) ** float(self.penalty)
+        except OverflowError:
+            raise ShapeError(
+                f"penalty {self.penalty:g} is too large for {self.length} tokens; use one such as "
+                "0.6"
+            ) from None
 
     def normalised(self, score: Array | float, tokens: int) -> Array | float:
         """A sum of log-probabilities of so many tokens, divided by the length penalty."""

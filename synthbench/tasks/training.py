@@ -10,12 +10,13 @@ from typing import Any, cast
 import numpy as np
 
 from synthbench.backends.base import BACKENDS, Backend, Batch
-from synthbench.errors import NotationError, UnsupportedError
+from synthbench.errors import NotationError, UnsupportedError, quote
 from synthbench.measure.inputs import setting_of
 from synthbench.mixers.base import Array
 from synthbench.models.start_values import start_values
 from synthbench.suites.cell import Cell, model_of
 from synthbench.tasks.catalog import check_task, find, task_of
+from synthbench.tasks.data.read import is_text
 from synthbench.tasks.learning.base import LearningTask
 from synthbench.tasks.learning.examples import Examples, order_of
 from synthbench.tasks.learning.text import TextTask
@@ -72,6 +73,9 @@ def text_example(cell: Cell, text: str, target: str | None) -> Batch:
     Raises UnsupportedError for a task without texts, NotationError for a target too much or too
     little.
     """
+    for option, given in (("--text", text), ("--target", target)):
+        if given is not None and not is_text(given):
+            raise NotationError(f"{option} {quote(given)} is not valid UTF-8; give a text")
     task, model = task_of(cell), model_of(cell)
     if not isinstance(task, TextTask):
         raise UnsupportedError(

@@ -48,7 +48,7 @@ def _chosen(source: DataSource, split: str, rows: Rows, columns: Sequence[str]) 
         raise DataError(f"{where}: it is empty; give at least one row")
     for name, texts in chosen.items():
         for number, text in enumerate(texts, 1):
-            if not _is_text(text):
+            if not is_text(text):
                 raise DataError(f"{where}: row {number} of {name} is {quote(text)}, not a text")
     return Rows(chosen)
 
@@ -59,7 +59,7 @@ def _without(rows: Rows, texts: set[str], column: str) -> Rows:
     return Rows({name: list(compress(own, keep)) for name, own in rows.columns.items()})
 
 
-def _is_text(value: object) -> bool:
+def is_text(value: object) -> bool:
     """Whether a value is a str without halves of characters, which a JSON file may hold."""
     if not isinstance(value, str):
         return False

@@ -78,6 +78,8 @@ class Loop:
         resumed = saved.training.resumed + 1
         self.training = saved.training.model_copy(update={"resumed": resumed})
         self.context.measured.training = self.training
+        if self.training.evaluations:  # of one that had stopped early, there will be no other
+            self.context.measured.values = dict(self.training.evaluations[-1].metrics)
 
     def save(self) -> None:
         """Save what a later process would need to go on."""

@@ -54,8 +54,12 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
             family = f"{cell.framework} {cell.task} {trained.metric}"
             bounds = trained.declared.difference_bounds
             further[at] = Comparison(seeds, "higher", margin, family, bounds)
-    for at, one in zip(further, judge(list(further.values())), strict=True):
-        judged[at] = one, _direction(one, "higher")
+    # Several claims may ask for the same pair and metric, which is one comparison.
+    same = {at: _compared(asked[at][1]) for at in further}
+    different = {same[at]: one for at, one in further.items()}
+    verdicts = dict(zip(different, judge(list(different.values())), strict=True))
+    for at, pair in same.items():
+        judged[at] = verdicts[pair], _direction(verdicts[pair], "higher")
     for at, (question, trained) in enumerate(asked):
         found = _nothing_yet(prepared.run, question, trained)
         if not _is_direction(question):
@@ -67,16 +71,23 @@ def quality(prepared: Prepared, questions: Sequence[Question]) -> Iterator[Evide
         yield found
 
 
+def _compared(trained: TrainedPair) -> tuple[str, ...]:
+    """What a pair compares: metric and cells."""
+    return trained.metric, *(cell.id for cell in trained.pair.cells)
+
+
 def _of_table(prepared: Prepared, trained: TrainedPair) -> tuple[Judgement, Direction] | None:
     """The judgement of the table `quality`; None for a pair that it does not compare."""
-    one, other = trained.pair.cells
+    one, other = (cell.variant for cell in trained.pair.cells)
     quality, baseline = trained.quality, prepared.context.baseline
-    if quality is None or other.variant != baseline or quality.group.metric != trained.metric:
+    if quality is None or baseline not in (one, other) or quality.group.metric != trained.metric:
         return None
-    found = quality.differences.get(At(one.variant, "steps"))
+    is_first = one == baseline
+    found = quality.differences.get(At(other if is_first else one, "steps"))
     better = quality.group.better
     if not isinstance(found, Judgement) or better is None:
         return None
+    found = found.reversed if is_first else found
     return found, _direction(found, better)
 
 

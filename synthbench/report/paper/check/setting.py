@@ -9,7 +9,9 @@ from typing import Any
 from synthbench.models.spec import ModelSpec
 from synthbench.report.paper.check.question import Pair, Question
 from synthbench.suites.cell import Cell
+from synthbench.tasks.data.base import SPLITS
 
+BYTES = "bytes"  # the tokenizer of tasks that name none
 UNKNOWN = "unknown"  # what the paper had, where we do not know it
 SIZES = ("layers", "d_model", "feed_forward", "vocabulary")
 
@@ -65,6 +67,10 @@ def _differences(
         data = data_of(cell)
         if data not in question.column.same_data:
             yield Difference("data", data, question.column.data or UNKNOWN, reduces=True)
+        else:  # then it is a task that reads texts
+            tokenizer = tokenizer_of(cell)
+            # Loss and perplexity are per token, and the paper's tokens are no bytes.
+            yield Difference("tokenizer", tokenizer, reduces=tokenizer == BYTES)
     if not task:
         yield Difference("device", cell.device, setting.device or UNKNOWN)
     for side, one in zip(question.sides, pair.cells, strict=True):
@@ -88,8 +94,8 @@ def _differences(
 def data_of(cell: Cell) -> str:
     """The data of a learning task in few words: "file novel.txt", "generated".
 
-    Of a data set with its config, and of pairs of texts with their direction: "wmt14 de-en from en
-    to de".
+    Of a data set with its config and, where only a part is read, what is read; of pairs of texts
+    with their direction: "wmt14 de-en from en to de".
     """
     data = cell.options.get("data", "generated")
     if not isinstance(data, dict) or len(data) != 1:
@@ -99,7 +105,23 @@ def data_of(cell: Cell) -> str:
     where = options.get("dataset", options.get("path", options.get(name, "")))
     parts = [str(where).rpartition("/")[2], options.get("config")]  # without folders
     parts.append(_direction(options.get("columns")))
+    if name == "hf":
+        parts += [str(options[split]) for split in SPLITS if _is_part(options.get(split))]
     return " ".join(str(part) for part in ([] if name == "hf" else [name]) + parts if part)
+
+
+def tokenizer_of(cell: Cell) -> str:
+    """The tokenizer of a task on texts in few words: "bytes", "bpe 32000"."""
+    tokenizer = cell.options.get("tokenizer", BYTES)
+    if not isinstance(tokenizer, dict) or len(tokenizer) != 1:
+        return str(tokenizer)
+    ((name, given),) = tokenizer.items()
+    return name if isinstance(given, dict) else f"{name} {given}"
+
+
+def _is_part(given: Any) -> bool:
+    """Whether it is less than a whole split: a slice like train[:100], or texts held out of it."""
+    return given is not None and (isinstance(given, float) or "[" in str(given))
 
 
 def _direction(columns: Any) -> str:

@@ -54,6 +54,10 @@ def _judged(prepared: Prepared, asked: Sequence[Pair]) -> dict[tuple[Key, Key], 
         if one._replace(variant=context.baseline) == other and one in context.verdicts:
             found[keys] = context.verdicts[one]
             continue
+        if other._replace(variant=context.baseline) == one and other in context.verdicts:
+            seen = context.verdicts[other]
+            found[keys] = seen if isinstance(seen, str) else seen.reversed
+            continue
         compared = grid.compare(one, other, other.variant, one.variant)
         if isinstance(compared, str):
             found[keys] = compared
