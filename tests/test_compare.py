@@ -284,6 +284,39 @@ def test_with_one_round_there_is_no_verdict_and_no_gate() -> None:
             met(found, condition)
 
 
+def test_a_gate_does_not_pass_cells_that_it_cannot_judge() -> None:
+    """Those that are judged would hide them."""
+    slow = records({("R", 128): 1.5})
+    once = [one for one in slow if (one.cell.variant, one.round) not in (("R", 1), ("R", 2))]
+    with pytest.raises(ResultsError, match=r"3 of 9 cells have one round in one of the runs"):
+        met(compared(records(), once), "slower 5%")
+    parts = [
+        one.model_copy(update={"machine": "other" if one.cell.variant == "R" else "some-cpu"})
+        for one in slow
+    ]
+    both = {"machines": [Machine(id=name, environment={}) for name in ("some-cpu", "other")]}
+    at_home = side("A", records(), machines=both["machines"][:1])
+    apart = compare_runs(at_home, side("B", parts, **both))
+    assert (apart.ok_in_both, apart.elsewhere) == (9, 3)
+    assert "Not compared, as different machines measured them: 3 cells." in headline(apart)
+    with pytest.raises(ResultsError, match=r"3 cells were measured by different machines"):
+        met(apart, "slower 5%")
+    assert met(apart, "failed", "contradiction") == []
+
+
+def test_what_is_met_is_told_though_another_condition_cannot_be_judged() -> None:
+    """As where every cell of B has crashed: there are no times, and the cells have failed."""
+    crashed = [
+        one.model_copy(update={"outcome": "crashed", "measurements": Measurements()})
+        for one in records()
+    ]
+    found = compared(records(), crashed)
+    for conditions in (["any"], ["slower 5%", "failed"], ["failed"]):
+        assert len(met(found, *conditions)) == 9
+    with pytest.raises(ResultsError, match=r"no cell is ok in both runs.*\"failed\""):
+        met(found, "slower 5%")
+
+
 # --- other machines, devices, suites -------------------------------------------------------------
 
 
@@ -613,6 +646,19 @@ def test_several_runs_are_compared_with_the_first(results: Path, capsys: Capture
     assert "A ran on some-cpu, C on another-cpu" in out
 
 
+def test_what_a_gate_cannot_judge_is_told_below_the_comparison(
+    results: Path, capsys: Captured
+) -> None:
+    code, out, err = compare(capsys, results, "made_up/a", "made_up/c", "--fail-on", "slower 5%")
+    assert code == 2
+    assert out.startswith("made_up/c compared with made_up/a\n")
+    assert "only compared on one machine" in err and err.count("\n") == 1
+    # and a condition that another run meets is told too
+    gate = ("made_up/a", "made_up/c", "made_up/b", "--fail-on", "slower 5%")
+    code, _, err = compare(capsys, results, *gate)
+    assert code == 1 and "slower 5%" in err
+
+
 def test_mistakes_are_one_line(results: Path, capsys: Captured) -> None:
     where = ("--results", str(results))
     assert "1 run cannot be compared; give 2 to 26" in refused(
@@ -622,7 +668,6 @@ def test_mistakes_are_one_line(results: Path, capsys: Captured) -> None:
     assert "run 'made_up/x' not known" in message
     for arguments, expected in (
         (("made_up/b", "--fail-on", "slow"), "--fail-on 'slow' is not a condition"),
-        (("made_up/c", "--fail-on", "slower 5%"), "only compared on one machine"),
         (("made_up/b", str(results / "made_up" / "a")), "made_up/a is given twice; give runs"),
     ):
         message = refused(capsys, "compare", "made_up/a", *arguments, *where)

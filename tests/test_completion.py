@@ -47,7 +47,7 @@ def completing(line: str) -> dict[str, str]:
         ("synthbench export ta", ["tall", "tall/one"]),
         ("synthbench run --suite smo", ["smoke"]),
         ("synthbench run --device cp", ["cpu"]),
-        ("synthbench run --framework torch,", ["torch,torch", "torch,jax"]),
+        ("synthbench run --framework torch,", ["torch,jax"]),
         ("synthbench tune --variants V,lin", ["V,linformer"]),
         ("synthbench show light", ["light_conv"]),
         ("synthbench claims tiny/t", ["tiny/two"]),
@@ -115,9 +115,25 @@ def test_all_suites_variants_and_tables_are_offered() -> None:
     assert completion.complete_frameworks("") == list(FRAMEWORKS)
     assert completion.complete_modes("") == list(MODES)
     assert completion.complete_modes("train,f") == ["train,forward"]
+    assert completion.complete_frameworks("torch,") == ["torch,jax"]  # not torch again
+    offered = completion.complete_variants("V,FR(rank=32)+V,")
+    assert not {"V,FR(rank=32)+V,V", "V,FR(rank=32)+V,FR(rank=32)+V"} & {*offered}
+    assert "V,FR(rank=32)+V,R" in offered
     assert completion.complete_variant("") == SHOWCASE
     assert completion.complete_table("") == list(TABLES)
     assert completion.complete_table("memory_") == ["memory_parts"]
+
+
+def test_history_is_offered_suites_and_not_folders(
+    results: Path, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    """A run may have been written to a folder of another name, as by --out."""
+    (results / "tall").rename(results / "thick")
+    (results / "tiny" / "two" / "run.json").write_text("[")
+    monkeypatch.chdir(results.parent)
+    for name, value in completing("synthbench history t").items():
+        monkeypatch.setenv(name, value)
+    assert synthbench(capsys)[1].split() == ["tall", "tiny"]
 
 
 def test_suite_files_are_offered_by_path(tmp_path: Path) -> None:

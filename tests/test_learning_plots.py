@@ -154,7 +154,7 @@ def test_plot_draws_what_a_run_has(tmp_path: Path) -> None:
     assert (tmp_path / "both" / "curves_mqar_torch.svg").read_text().count(">R</text>") == 0
     with pytest.raises(UnknownNameError, match="variant of this run"):
         write_plots(run_of(learned), tmp_path, variants=["fnet"])
-    with pytest.raises(ResultsError, match="no cells of mode train"):
+    with pytest.raises(ResultsError, match="--setting chooses among cells of the task"):
         write_plots(run_of(learned), tmp_path, setting="form=fused")
 
 

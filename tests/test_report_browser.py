@@ -202,6 +202,30 @@ def test_charts_follow_filters_and_axes(seen: Seen) -> None:
     assert "Nothing was measured for this choice." in text
 
 
+def test_charts_follow_the_filter_of_modes(browser: Any, tmp_path: Path) -> None:
+    """Else rows of one mode would stand below curves of the other."""
+    found = [record(cell(variant, "torch", mode, length)) for mode in ("forward", "train")
+             for variant in ("V", "R") for length in (64, 128)]  # fmt: skip
+    path = tmp_path / "modes.html"
+    write_page(report_page([run_of(found)]), path)
+    seen = opened(browser, path)
+    drawn = seen.page.locator('section.charts select[name="mode"]')
+    box = {
+        name: seen.page.locator(f'fieldset[data-filter="mode"] input[value="{name}"]')
+        for name in ("forward", "train")
+    }
+    assert drawn.input_value() == "train"
+    seen.until_drawn(box["train"].uncheck)
+    assert drawn.input_value() == "forward"
+    seen.until_drawn(box["forward"].uncheck)
+    assert "Nothing was measured" in seen.page.locator('[data-chart="time"]').first.inner_text()
+    for name in box:
+        seen.until_drawn(box[name].check)
+    assert drawn.input_value() == "train"  # as before
+    assert seen.console == []
+    seen.page.context.close()
+
+
 def test_the_pareto_plot_is_at_the_longest_length_that_has_a_point(
     browser: Any, tmp_path: Path
 ) -> None:

@@ -14,7 +14,7 @@ from synthbench.cli.completion import complete_run
 from synthbench.cli.options import Results
 from synthbench.cli.output import complain, console, say, write
 from synthbench.cli.runs import find_run, run_name
-from synthbench.errors import NotationError
+from synthbench.errors import NotationError, ResultsError
 
 if TYPE_CHECKING:
     from synthbench.report.compare.comparison import RunComparison
@@ -75,7 +75,13 @@ def compare(
     conditions = parse_conditions(fail_on)
     first, *others = _sides(runs, results)
     compared = [compare_runs(first, other) for other in others]
-    found = [one for comparison in compared for one in violations(comparison, conditions)]
+    found: list[Violation] = []
+    refused: ResultsError | None = None
+    for comparison in compared:
+        try:
+            found += violations(comparison, conditions)
+        except ResultsError as error:  # the comparisons are printed first, and others may fail
+            refused = refused or error
     if format is Format.JSON:
         write(comparisons_json(compared, found))
     elif format is Format.MARKDOWN:
@@ -89,6 +95,8 @@ def compare(
         complain(_message(violation))
     if found:
         raise typer.Exit(1)
+    if refused is not None:
+        raise refused
 
 
 def _sides(runs: Sequence[str], results: Path) -> list[Side]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -51,8 +53,17 @@ def complete_run(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def complete_measured_suite(context: typer.Context, incomplete: str) -> list[str]:
-    """The suites that have runs."""
-    return [name for name in complete_run(context, incomplete) if "/" not in name]
+    """The suites that have runs, by what their runs say: a folder may have another name."""
+    from synthbench.store import INFO, list_runs
+
+    results = Path(context.params.get("results") or "results")
+    found: dict[str, None] = {}
+    with suppress(SynthbenchError):
+        for run in list_runs(results):
+            with suppress(OSError, ValueError, TypeError, KeyError):  # of a damaged run
+                content = json.loads((run / INFO).read_text(encoding="utf-8"))
+                found[str(content["suite"])] = None
+    return _starting(incomplete, found)
 
 
 def complete_device(incomplete: str) -> list[str]:
@@ -73,20 +84,17 @@ def complete_variant(incomplete: str) -> list[str]:
 
 def complete_variants(incomplete: str) -> list[str]:
     """Variants separated by commas: the last of them is completed."""
-    before, last = _split_last(incomplete)
-    return [before + variant for variant in complete_variant(last)]
+    return _completed(incomplete, complete_variant)
 
 
 def complete_frameworks(incomplete: str) -> list[str]:
     """Frameworks separated by commas."""
-    before, last = _split_last(incomplete)
-    return [before + name for name in _starting(last, FRAMEWORKS)]
+    return _completed(incomplete, lambda last: _starting(last, FRAMEWORKS))
 
 
 def complete_modes(incomplete: str) -> list[str]:
     """Modes separated by commas."""
-    before, last = _split_last(incomplete)
-    return [before + name for name in _starting(last, MODES)]
+    return _completed(incomplete, lambda last: _starting(last, MODES))
 
 
 def complete_table(incomplete: str) -> list[str]:
@@ -118,6 +126,17 @@ def _split_last(text: str) -> tuple[str, str]:
         if character == "," and depth <= 0:
             start = at + 1
     return text[:start], text[start:]
+
+
+def _completed(text: str, complete: Callable[[str], Iterable[str]]) -> list[str]:
+    """What `complete` gives for the last entry of a list, without what stands before it."""
+    before, last = _split_last(text)
+    given, rest = set[str](), before[:-1]
+    while rest:
+        rest, entry = _split_last(rest)
+        given.add(entry)
+        rest = rest[:-1]
+    return [before + name for name in complete(last) if name not in given]
 
 
 def _starting(beginning: str, names: Iterable[str]) -> list[str]:

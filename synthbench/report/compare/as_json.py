@@ -50,6 +50,7 @@ def _comparison(found: RunComparison) -> dict[str, Any]:
         },
         "environment": [one._asdict() for one in found.environment],
         "no_times": found.no_times,
+        "measured_by_different_machines": found.elsewhere,
         "median_ratios": {name: found.typical(name) for name in COSTS},
     }
     for name in COSTS:

@@ -92,7 +92,8 @@ class CrossingChange:
 class RunComparison:
     """A run compared with the first one; lists are in the order of the first run's tables.
 
-    `no_times`, `no_conclusions`: why there are none; empty if there are.
+    `no_times`, `no_conclusions`: why there are none; empty if there are. `ok_in_both`: how many
+    cells both runs measured, and `elsewhere` how many of them by different machines.
     """
 
     first: Side
@@ -105,6 +106,8 @@ class RunComparison:
     crossings: list[CrossingChange]
     no_times: str
     no_conclusions: str
+    ok_in_both: int = 0
+    elsewhere: int = 0
 
     def verdicts(self, measured: Measured) -> Counter[str]:
         """How often each verdict occurs."""
@@ -136,6 +139,7 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
     no_times = _no_times(first, second, match, pairs)
     timed = [] if no_times else [pair for pair in pairs if _on_same_machines(first, second, *pair)]
     costs = {name: _costs(first, second, timed, name) for name in COSTS}
+    ok = [pair for pair in pairs if _are_ok(first, second, *pair)]
     no_conclusions = ""
     if first.baseline != second.baseline:
         no_conclusions = (
@@ -157,6 +161,8 @@ def compare_runs(first: Side, second: Side) -> RunComparison:
         _crossings(first, second, concluding),
         no_times,
         no_conclusions,
+        ok_in_both=len(ok),
+        elsewhere=sum(not _on_same_machines(first, second, *pair) for pair in ok),
     )
 
 
@@ -181,6 +187,11 @@ def _on_same_machines(first: Side, second: Side, own: Cell, other: Cell) -> bool
     """Whether the same machine, or the same several ones, measured a cell in both runs."""
     machines = first.machines[own.id]
     return machines == second.machines[other.id] and "" not in machines
+
+
+def _are_ok(first: Side, second: Side, own: Cell, other: Cell) -> bool:
+    """Whether both runs measured a cell."""
+    return not (first.grid.missing(first.key(own)) or second.grid.missing(second.key(other)))
 
 
 def _costs(

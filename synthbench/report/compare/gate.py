@@ -48,14 +48,20 @@ def parse_conditions(texts: Iterable[str]) -> list[Condition]:
 def violations(comparison: RunComparison, conditions: Iterable[Condition]) -> list[Violation]:
     """The conditions that a comparison meets.
 
-    Raises ResultsError where the runs cannot show whether a condition is met: a gate that never
-    closes would be worse than none.
+    Raises ResultsError where none is met and the runs cannot show it of some cell: a gate that
+    never closes would be worse than none.
     """
     found: list[Violation] = []
+    refusals: list[str] = []
+    letters = f"{comparison.first.letter} and {comparison.second.letter}"
     for condition in conditions:
-        _require_judged(comparison, condition)
         if met := list(dict.fromkeys(_meeting(comparison, condition))):
             found.append(Violation(condition, comparison.second.letter, met))
+        elif why := _why_not_judged(comparison, condition.kind):
+            text = f"--fail-on {quote(condition.text)} cannot be judged between {letters}: {why}"
+            refusals.append(text)
+    if refusals and not found:
+        raise ResultsError(refusals[0])
     return found
 
 
@@ -123,34 +129,39 @@ def _ratio(change: CostChange) -> str:
     return significant(change.ratio)
 
 
-def _require_judged(comparison: RunComparison, condition: Condition) -> None:
-    times = _are_judged(comparison, "time")
-    concluded = any(
-        ONE_ROUND not in (one.first.verdict, one.second.verdict) for one in comparison.conclusions
-    )
-    possible = {
-        "slower": times,
-        "faster": times,
-        "memory": _are_judged(comparison, "memory"),
-        "contradiction": concluded,
-        "any": times or concluded,
-        "failed": True,
-    }
-    if possible[condition.kind]:
-        return
-    why = "no cell has two rounds or more in both runs; measure with measure.rounds: 3 or more"
-    if condition.kind == "contradiction" and comparison.no_conclusions:
-        why = comparison.no_conclusions
-    if condition.kind in ("slower", "faster", "memory") and comparison.no_times:
-        why = (
-            f"{comparison.no_times}, and costs are only compared on one machine; measure both runs "
-            'on one, or use "contradiction"'
+def _why_not_judged(comparison: RunComparison, kind: str) -> str:
+    """Why a condition cannot be judged for every cell that both runs measured; empty if it can."""
+    if kind == "failed":
+        return ""
+    conclusions = [(one.first.verdict, one.second.verdict) for one in comparison.conclusions]
+    concluded = any(ONE_ROUND not in verdicts for verdicts in conclusions)
+    if kind == "contradiction":
+        return "" if concluded else comparison.no_conclusions or _no_rounds(comparison)
+    changes = comparison.costs["memory" if kind == "memory" else "time"]
+    few = sum(change.verdict == ONE_ROUND for change in changes)
+    if few == len(changes):
+        if kind == "any":
+            return "" if concluded else _no_rounds(comparison)
+        if comparison.no_times:
+            return (
+                f"{comparison.no_times}, and costs are only compared on one machine; measure both "
+                'runs on one, or use "contradiction"'
+            )
+        return _no_rounds(comparison)
+    if few:
+        return (
+            f"{few} of {len(changes)} cells have one round in one of the runs; measure its other "
+            "rounds with --resume"
         )
-    letters = f"{comparison.first.letter} and {comparison.second.letter}"
-    raise ResultsError(
-        f"--fail-on {quote(condition.text)} cannot be judged between {letters}: {why}"
-    )
+    if comparison.elsewhere and kind != "any":  # whose conclusions are compared
+        return (
+            f"{comparison.elsewhere} cells were measured by different machines, and costs are only "
+            "compared on one machine; measure both runs on the same"
+        )
+    return ""
 
 
-def _are_judged(comparison: RunComparison, measured: Measured) -> bool:
-    return any(change.verdict != ONE_ROUND for change in comparison.costs[measured])
+def _no_rounds(comparison: RunComparison) -> str:
+    if not comparison.ok_in_both:
+        return 'no cell is ok in both runs; see `compare` without --fail-on, or use "failed"'
+    return "no cell has two rounds or more in both runs; measure with measure.rounds: 3 or more"

@@ -27,6 +27,9 @@ def headline(comparison: RunComparison) -> list[str]:
         )
     else:
         lines += [_costs(comparison, "time"), _costs(comparison, "memory")]
+        if comparison.elsewhere:
+            cells = _cells_named(comparison.elsewhere)
+            lines.append(f"Not compared, as different machines measured them: {cells}.")
         lines += _drift(comparison)
     if comparison.outcomes:
         lines.append(f"Another outcome: {_cells_named(len(comparison.outcomes))}.")

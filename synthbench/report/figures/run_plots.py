@@ -38,6 +38,10 @@ def write_plots(
     for text in variants:
         if learned and named(text) not in (*learned, *timed):
             raise UnknownNameError("variant of this run", text, dict.fromkeys([*learned, *timed]))
+    if setting is not None and learned and not timed:
+        raise ResultsError(
+            "--setting chooses among cells of the task `cost`, and this run has none; leave it out"
+        )
     specs: dict[str, dict[str, Any]] = {}
     of_cost = [text for text in variants if not learned or named(text) in timed]
     if not learned or (timed and (of_cost or not variants)) or setting is not None:

@@ -57,10 +57,10 @@ def choose_setting(grid: Grid, mode: str, wanted: str | None = None) -> str:
     """
     present = [setting for setting in grid.settings() if mode in grid.modes(setting)]
     if not present:
-        modes = " and ".join(grid.modes()) or "no"
+        modes = " and ".join(grid.modes())
+        only = f", only {modes} cells; choose another run or another --mode"
         raise ResultsError(
-            f"this run has no cells of mode {mode}, only {modes} cells; choose another run or "
-            "another --mode"
+            f"this run has no cells of mode {mode}{only if modes else '; choose another run'}"
         )
     if wanted is not None:
         if wanted not in present:

@@ -10,6 +10,8 @@ for (const run of document.querySelectorAll("article.run")) {
   const drawn = new Map();
   let scale = null;
   let work = Promise.resolve();
+  const modes = controls.elements.mode;
+  let mode = modes.value; // the one asked for last, though a filter may leave it out for a while
   const update = () => {
     work = work.then(() => draw()).catch((error) => console.error(error));
     return work;
@@ -22,8 +24,11 @@ for (const run of document.querySelectorAll("article.run")) {
     const every = controls.elements.every.checked || isFiltered;
     const wanted = (names) => names.filter((name) => chosen.variant.has(name));
     const lengths = data.lengths.filter((length) => chosen.length.has(String(length)));
+    for (const one of modes.options) one.disabled = !chosen.mode.has(one.value);
+    const open = [...modes.options].filter((one) => !one.disabled).map((one) => one.value);
+    modes.value = open.includes(mode) ? mode : (open[0] ?? "");
     const values = {
-      mode: controls.elements.mode.value,
+      mode: modes.value,
       setting: controls.elements.setting ? controls.elements.setting.value : data.setting,
       lengths,
     };
@@ -80,7 +85,10 @@ for (const run of document.querySelectorAll("article.run")) {
     );
   }
 
-  controls.addEventListener("change", update);
+  controls.addEventListener("change", (event) => {
+    if (event.target === modes) mode = modes.value;
+    update();
+  });
   run.addEventListener("filtered", update);
   update();
 }
