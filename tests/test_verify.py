@@ -7,12 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import torch
+from flax import nnx
 
 import synthbench
 from synthbench.backends.base import Gradients, Setting
 from synthbench.backends.torch import backend
+from synthbench.backends.torch.step import TorchStep
 from synthbench.cli.app import main
 from synthbench.errors import FrameworkMissingError, SynthbenchError
 from synthbench.measure import verification
@@ -241,11 +246,13 @@ def test_both_forms_are_checked_and_outputs_with_and_without_gradients() -> None
 def test_gradients_in_few_bits_are_held_to_float32_and_that_to_numpy() -> None:
     found = examine("torch", "V", "bfloat16")
     held = {
-        (c.where.partition(":")[0], c.tolerance) for c in found.comparisons if c.what == "gradients"
+        (c.where.partition(", ")[2], c.tolerance)
+        for c in found.comparisons
+        if c.what == "gradients"
     }
     assert held == {
-        ("all together, against float32", GRADIENT_TOLERANCE["bfloat16"]),
-        ("worst parameter", GRADIENT_TOLERANCE["float32"]),
+        ("against float32", GRADIENT_TOLERANCE["bfloat16"]),  # all of them together
+        ("along a random direction", GRADIENT_TOLERANCE["float32"]),  # the worst
     }
 
 
@@ -268,8 +275,8 @@ def test_a_wrong_reference_form_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     """The form that cells do not use by default is checked as well."""
     original = backend.gradients
 
-    def off(model: Any, start: Any, setting: Setting, batch: Any) -> Gradients:
-        found = original(model, start, setting, batch)
+    def off(model: Any, start: Any, setting: Setting, batch: Any, **more: bool) -> Gradients:
+        found = original(model, start, setting, batch, **more)
         return replace(found, outputs=found.outputs * (1.01 if setting.form == "reference" else 1))
 
     monkeypatch.setattr(backend, "gradients", off)
@@ -397,3 +404,102 @@ def test_a_formula_that_no_trace_confirms_fails(framework: str) -> None:
     traced, expected = (int(word) for word in problem.split() if word.isdigit())
     assert expected == 2 * traced > 0
     assert problem.startswith(f"a forward pass has {traced} FLOPs as traced (")
+
+
+class CutOff(Scaled):
+    """Its outputs and the gradients of its parameters are right, and X learns nothing by it."""
+
+    name = "cut_off"
+
+    def torch(self, sizes: Sizes) -> Any:
+        return lambda p, x, padding_mask, causal: x.detach() * p["weight"]
+
+    def jax(self, sizes: Sizes) -> Any:
+        return lambda p, x, padding_mask, causal: jax.lax.stop_gradient(x) * p["weight"]
+
+
+@pytest.mark.parametrize("framework", ["torch", "jax"])
+def test_the_gradient_with_respect_to_x_is_checked(framework: str) -> None:
+    """A step of a mixer alone does not compute it, and what is below it in a model needs it."""
+    synthbench.register(CutOff)
+    found = [one for one in examine(framework, "cut_off").comparisons if not one.passed]
+    assert {one.what for one in found} == {"gradients"}
+    assert all(one.where.startswith("the input X, along") for one in found)
+
+
+class Held(torch.nn.Module):
+    """What is declared as trained, held as something else."""
+
+    def __init__(self, weight: torch.Tensor, as_constant: str) -> None:
+        super().__init__()
+        if as_constant == "buffer":
+            self.register_buffer("weight", weight)
+        else:
+            self.weight = torch.nn.Parameter(weight, requires_grad=as_constant == "trained")
+
+    def forward(self, x: Any, padding_mask: Any, causal: Any) -> Any:
+        return x * self.weight
+
+
+class HeldInJax(nnx.Module):
+    def __init__(self, kind: Any, width: int) -> None:
+        self.weight = kind(jnp.zeros(width))
+
+    def __call__(self, x: Any, padding_mask: Any, causal: Any) -> Any:
+        return x * self.weight[...]
+
+
+@pytest.mark.parametrize(
+    ("framework", "held", "is_declared", "told"),
+    [
+        ("torch", "buffer", True, "is declared as trained, and the module holds it as a constant"),
+        ("torch", "frozen", True, "is declared as trained, and the module holds it as a constant"),
+        ("torch", "trained", False, "is declared as a constant, and the module trains it"),
+        ("jax", nnx.Variable, True, "is declared as trained, and the module holds it as a const"),
+        ("jax", nnx.Param, False, "is declared as a constant, and the module trains it"),
+    ],
+)
+def test_what_is_declared_as_trained_is_trained(
+    framework: str, held: Any, is_declared: bool, told: str
+) -> None:
+    """Its gradient would be missing, and nothing would be compared with the reference's."""
+
+    class Own(Scaled):
+        name = "own"
+
+        def parameters(self, sizes: Sizes) -> dict[str, Parameter]:
+            start = synthbench.Normal(1.0)
+            return {"weight": Parameter((sizes.d_model,), start, trainable=is_declared)}
+
+        def torch(self, sizes: Sizes) -> Any:
+            return Held(torch.zeros(sizes.d_model), held)
+
+        def jax(self, sizes: Sizes) -> Any:
+            return HeldInJax(held, sizes.d_model)
+
+    synthbench.register(Own)
+    found = examine(framework, "own")
+    assert not found.comparisons and told in found.problems[0]
+
+
+def test_a_formula_that_could_not_be_compared_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where the tool that counts fails at a tensor that the mixer makes on another device."""
+
+    class Counted(Scaled):
+        name = "counted"
+
+        def flops(self, sizes: Sizes, *, batch: int, seq_len: int) -> int:
+            return 10**9
+
+    def fail(step: TorchStep) -> Any:
+        raise RuntimeError("Tensor on device cpu is not on\nthe expected device meta!")
+
+    monkeypatch.setattr(TorchStep, "traced_flops", fail)
+    synthbench.register(Counted)
+    found = examine("torch", "counted")
+    assert found.problems == []
+    (note,) = found.notes
+    assert note.startswith(
+        "the formula of its FLOPs was not checked in torch: RuntimeError: Tensor"
+    )
+    assert "\n" not in note

@@ -77,6 +77,9 @@ class MemoryPlan:
     temporary_bytes: int
 
 
+INPUT = "the input X"  # in place of a parameter's name
+
+
 @dataclass(frozen=True)
 class Gradients:
     """Outputs [B,L,...], loss and the gradient of every trained parameter, as NumPy arrays."""
@@ -357,9 +360,18 @@ class Backend(Protocol):
         """Outputs of a forward step, which computes no gradients."""
 
     def gradients(
-        self, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+        self,
+        model: Model,
+        start: Mapping[str, Array],
+        setting: Setting,
+        batch: Batch,
+        *,
+        of_input: bool = False,
     ) -> Gradients:
-        """Outputs, loss and gradients of one batch at the start values."""
+        """Outputs, loss and gradients of one batch at the start values.
+
+        `of_input`: also the gradient with respect to X of a mixer alone, under the name INPUT.
+        """
 
     def train(
         self, model: Model, start: Mapping[str, Array], setting: Setting, batches: Sequence[Batch]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from synthbench.backends.base import DeviceInfo
 from synthbench.devices import device_kind, index_of, is_host, is_same_kind
 from synthbench.errors import FrameworkMissingError, ShapeError
+from synthbench.mixers.base import Parameter
 
 
 def require_listed(
@@ -36,3 +37,22 @@ def check_declared(
                 f"{where}: parameter {name!r} is declared as {declared.get(name, 'absent')}, "
                 f"got {found.get(name, 'none of that name')}; declared: {', '.join(declared)}"
             )
+
+
+def check_trained(
+    trained: Mapping[str, bool], declared: Mapping[str, Parameter], where: str
+) -> None:
+    """Raise ShapeError unless exactly those parameters are trained that are declared so."""
+    for name, is_trained in trained.items():
+        if is_trained == declared[name].trainable:
+            continue
+        if is_trained:
+            held, advice = "trains it", "make it a constant there, or declare it as trained"
+        else:
+            held = "holds it as a constant"
+            advice = "make it a parameter there, or declare it with trainable=False"
+        is_declared = "trained" if declared[name].trainable else "a constant"
+        raise ShapeError(
+            f"{where}: parameter {name!r} is declared as {is_declared}, and the module {held}; "
+            f"{advice}"
+        )

@@ -110,6 +110,7 @@ def _print(verdict: Verdict, width: int, frameworks: list[str], has_reference: b
     if not verdict.comparisons:
         result = "FAILED" if failures else "FAILED: nothing to compare"
     notes = [f"{name} not supported: {reason}" for name, reason in verdict.unsupported.items()]
+    notes += verdict.notes
     if not has_reference:
         notes.append("it has no reference(): only the two frameworks were compared")
     typer.echo(_line(width, verdict.variant, shown, "; ".join([result, *notes])))

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
+from synthbench.backends.base import BACKENDS, INPUT, Backend, Batch, Gradients, Setting
 from synthbench.backends.kernel_record import force_long_kernels, recording_kernels
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.mask_check import framework_masks, reference_masks
@@ -193,7 +193,10 @@ def gradient_error(model: Model, start: Mapping[str, Array], batch: Batch, got: 
 def gradient_errors(
     model: Model, start: Mapping[str, Array], batch: Batch, got: Gradients
 ) -> dict[str, float]:
-    """The error of each parameter's directional derivative; infinite where it is not finite."""
+    """The error of each directional derivative, by parameter, and by X if its gradient is there.
+
+    Infinite where it is not finite.
+    """
     generator = np.random.default_rng(0)
     wide = {name: value.astype(np.float64) for name, value in start.items()}
     norms = {name: float(np.linalg.norm(g)) for name, g in got.gradients.items()}
@@ -203,8 +206,12 @@ def gradient_errors(
         direction = generator.standard_normal(gradient.shape)
         losses = []
         for sign in (1, -1):
-            moved = {**wide, name: wide[name] + sign * DIFFERENCE * direction}
-            outputs = reference_outputs(model, moved, batch)
+            by = sign * DIFFERENCE * direction
+            if name == INPUT:
+                moved, seen = wide, replace(batch, inputs=batch.inputs.astype(np.float64) + by)
+            else:
+                moved, seen = {**wide, name: wide[name] + by}, batch
+            outputs = reference_outputs(model, moved, seen)
             losses.append(cross_entropy(outputs, batch.targets, batch.padding_mask))
         difference = (losses[0] - losses[1]) / (2 * DIFFERENCE)
         error = abs(difference - float(np.sum(gradient * direction)))

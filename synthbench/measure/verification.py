@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,7 +9,7 @@ from typing import cast
 
 import numpy as np
 
-from synthbench.backends.base import BACKENDS, Backend, Batch, Gradients, Setting
+from synthbench.backends.base import BACKENDS, INPUT, Backend, Batch, Gradients, Setting
 from synthbench.errors import SynthbenchError, UnsupportedError
 from synthbench.measure.differences import first_difference, first_not_finite
 from synthbench.measure.mask_check import framework_masks, reference_masks
@@ -29,6 +28,7 @@ from synthbench.measure.plausibility import require_formula
 from synthbench.mixers.base import Array
 from synthbench.mixers.plugin_errors import place_of
 from synthbench.models.model import Model
+from synthbench.printable import one_line
 from synthbench.record import Flops
 
 
@@ -65,7 +65,8 @@ def _place(framework: str, case: str, form: str) -> str:
 class Examined:
     """What one framework computed: the results of each case in the form of cells, comparisons.
 
-    `problems` says what ended a case with an error, `unsupported` which cases the mixer refuses.
+    `problems` says what ended a case with an error, `unsupported` which cases the mixer refuses,
+    `notes` what could not be checked.
     """
 
     results: dict[str, Gradients] = field(default_factory=dict)
@@ -73,6 +74,7 @@ class Examined:
     comparisons: list[Comparison] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unsupported: dict[str, str] = field(default_factory=dict)  # case -> why
+    notes: list[str] = field(default_factory=list)
 
 
 def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0) -> Examined:
@@ -126,7 +128,12 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
         for case in [case for case in listed if case.name in found.results][:1]:
             cased = replace(model, causal=case.causal)
             batch = case_batch(cased, case, seed)
-            require_formula("forward", _counted(backend, cased, start, setting, batch))
+            flops, why = _counted(backend, cased, start, setting, batch)
+            if why and flops.formula is not None:
+                found.notes.append(
+                    f"the formula of its FLOPs was not checked in {framework}: {why}"
+                )
+            require_formula("forward", flops)
     except SynthbenchError as error:  # as a cell would end
         found.problems.append(str(error))
     if not failed:
@@ -137,20 +144,25 @@ def examine(framework: str, variant: str, dtype: str = "float32", seed: int = 0)
 
 def _counted(
     backend: Backend, model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
-) -> Flops:
-    """FLOPs of a forward pass by the mixer's formula, and as the framework's tool traces them."""
+) -> tuple[Flops, str]:
+    """FLOPs of a forward pass by the mixer's formula, and as the framework's tool traces them.
+
+    And why it cannot trace them; empty if it can.
+    """
     examples, length = batch.targets.shape
     found = Flops(
         formula=model.flops(batch=examples, seq_len=length), traced=None, traced_tool=None
     )
     step = backend.build(model, start, setting, "forward", batch)
-    # A tool may fail on an operation in any way: then a cell has no count either.
-    with contextlib.suppress(Exception):
+    why = ""
+    try:
         traced = step.traced_flops()
         found.traced, found.traced_tool = traced.flops, traced.tool
         found.uncounted = dict(traced.uncounted)
+    except Exception as error:  # an operation may fail in any way: a cell has no count either
+        why = f"{type(error).__name__}: {one_line(str(error))}"
     step.close()
-    return found
+    return found, why
 
 
 def _mask_problems(
@@ -175,7 +187,8 @@ class _Case:
     name: str
 
     def gradients(self, setting: Setting) -> Gradients:
-        return self.backend.gradients(self.model, self.start, setting, self.batch)
+        """With that of X, which steps of a mixer alone do not compute, and those of a stack do."""
+        return self.backend.gradients(self.model, self.start, setting, self.batch, of_input=True)
 
     def compare(
         self, setting: Setting, form: str, got: Gradients, alone: bool
@@ -205,7 +218,8 @@ class _Case:
         errors = gradient_errors(self.model, self.start, self.batch, exact)
         if errors:
             worst = max(errors, key=lambda name: errors[name])
-            where = f"worst parameter: {worst!r}, along a random direction"
+            of = worst if worst == INPUT else f"worst parameter: {worst!r}"
+            where = f"{of}, along a random direction"
             yield self._gradients(setting, form, errors[worst], where)
 
     def _outputs(

@@ -34,6 +34,7 @@ class Verdict:
     comparisons: list[Comparison] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unsupported: dict[str, str] = field(default_factory=dict)  # framework -> why
+    notes: list[str] = field(default_factory=list)  # what could not be checked
 
     def worst(
         self, what: str, framework: str | None = None, against: str | None = None
@@ -109,7 +110,8 @@ class Verifier:
             if require_both:
                 problems += [f"{name} is required: {why}" for name, why in unsupported.items()]
                 problems += [f"{name} is required: {why}" for name, why in self.missing.items()]
-            yield Verdict(variant, verdict.comparisons, problems, unsupported)
+            notes = [note for found in examined.values() for note in found.notes]
+            yield Verdict(variant, verdict.comparisons, problems, unsupported, notes)
 
 
 EXAMINE = "synthbench.measure.verification:examine"

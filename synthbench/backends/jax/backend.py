@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from synthbench.backends.base import Batch, Gradients, MemoryPlan, Setting, Trained
+from synthbench.backends.base import INPUT, Batch, Gradients, MemoryPlan, Setting, Trained
 from synthbench.backends.jax.decode_step import JaxDecodeStep
 from synthbench.backends.jax.generation import generate
 from synthbench.backends.jax.microbenchmarks import copy, matrix_products, smallest_step
@@ -140,9 +140,14 @@ def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: B
 
 
 def gradients(
-    model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+    model: Model,
+    start: Mapping[str, Array],
+    setting: Setting,
+    batch: Batch,
+    *,
+    of_input: bool = False,
 ) -> Gradients:
-    """Outputs, loss and gradients of one batch at the start values."""
+    """Outputs, loss and gradients of one batch at the start values; `of_input`: also that of X."""
     with full_precision(setting.dtype), jax.default_device(find_device(setting.device)):
         module = load_model(model, start, setting)
         inputs, targets, mask = to_device(batch, setting)
@@ -152,20 +157,23 @@ def gradients(
         def run(
             trained: Any, constants: Any, inputs: Any, targets: Any, mask: Any
         ) -> tuple[tuple[jax.Array, jax.Array], Any]:
-            def loss_of(trained: Any) -> tuple[jax.Array, jax.Array]:
+            def loss_of(trained: Any, inputs: Any) -> tuple[jax.Array, jax.Array]:
                 outputs = nnx.merge(graph, trained, constants)(inputs, mask)
                 shape = (*batch.targets.shape, model.classes)
                 require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
                 return cross_entropy(outputs, targets, mask), outputs
 
-            value, gradient = jax.value_and_grad(loss_of, has_aux=True)(trained)
+            wanted = (0, 1) if of_input else (0,)
+            value, gradient = jax.value_and_grad(loss_of, wanted, has_aux=True)(trained, inputs)
             return value, gradient
 
         # All are arguments: XLA evaluates what depends on captured arrays alone while it compiles,
         # and takes half a minute for the softmax of a large table of Fix.
         with tracing(trained=True):
             (loss, outputs), gradient = run(trained, constants, inputs, targets, mask)
-        found = {name: to_numpy(g) for name, g in named_parameters(gradient).items()}
+        found = {name: to_numpy(g) for name, g in named_parameters(gradient[0]).items()}
+        if of_input:
+            found[INPUT] = to_numpy(gradient[1])
         return Gradients(to_numpy(outputs), float(loss), found)
 
 

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from synthbench.backends.checks import check_declared
+from synthbench.backends.checks import check_declared, check_trained
 from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
@@ -172,9 +172,9 @@ def load(
     dtype: Any,
     device: jax.Device | None,
 ) -> None:
-    """Put start values into a module that must hold exactly the declared names and shapes.
+    """Put start values into a module that must hold exactly what is declared.
 
-    Raises ShapeError naming the first difference.
+    Raises ShapeError naming the first difference in names, shapes, and what is trained.
     """
     state = nnx.state(module)
     held = {name_of(path): variable for path, variable in nnx.to_flat_state(state)}
@@ -183,6 +183,8 @@ def load(
         {name: p.shape for name, p in declared.items()},
         "the jax module",
     )
+    trained = {name: isinstance(variable, nnx.Param) for name, variable in held.items()}
+    check_trained(trained, declared, "the jax module")
     for name, variable in held.items():
         variable.set_value(jax.device_put(start[name].astype(dtype), device))
     nnx.update(module, state)

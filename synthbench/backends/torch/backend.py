@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from synthbench.backends.base import Batch, Gradients, Setting, Trained
+from synthbench.backends.base import INPUT, Batch, Gradients, Setting, Trained
 from synthbench.backends.sharing import require_train
 from synthbench.backends.torch.decode_step import TorchDecodeStep
 from synthbench.backends.torch.generation import generate
@@ -122,12 +122,20 @@ def outputs(model: Model, start: Mapping[str, Array], setting: Setting, batch: B
 
 
 def gradients(
-    model: Model, start: Mapping[str, Array], setting: Setting, batch: Batch
+    model: Model,
+    start: Mapping[str, Array],
+    setting: Setting,
+    batch: Batch,
+    *,
+    of_input: bool = False,
 ) -> Gradients:
-    """Outputs, loss and gradients of one batch at the start values."""
+    """Outputs, loss and gradients of one batch at the start values; `of_input`: also that of X."""
     module = load_model(model, start, setting)
     function = compiled(module) if setting.compile == "compiled" else module
     inputs, targets, mask = to_device(batch, setting)
+    wanted = dict(named_tensors(module))
+    if of_input:
+        wanted[INPUT] = inputs = inputs.detach().requires_grad_()
     outputs = function(inputs, mask)
     shape = (*batch.targets.shape, model.classes)
     require_output(model.mixer, name, outputs, shape, DTYPES[setting.dtype])
@@ -136,7 +144,7 @@ def gradients(
         loss.backward()
     found = {
         name: to_numpy(torch.zeros_like(p) if p.grad is None else p.grad)
-        for name, p in named_tensors(module).items()
+        for name, p in wanted.items()
         if p.requires_grad
     }
     return Gradients(to_numpy(outputs), loss.item(), found)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.checks import check_declared
+from synthbench.backends.checks import check_declared, check_trained
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
@@ -166,12 +166,17 @@ def named_tensors(module: nn.Module) -> dict[str, Tensor]:
 
 
 def load(module: nn.Module, declared: Mapping[str, Parameter], start: Mapping[str, Array]) -> None:
-    """Copy start values into a module that must hold exactly the declared names and shapes.
+    """Copy start values into a module that must hold exactly what is declared.
 
-    Raises ShapeError naming the first difference.
+    Raises ShapeError naming the first difference in names, shapes, and what is trained.
     """
     held = {name: tuple(tensor.shape) for name, tensor in named_tensors(module).items()}
     check_declared(held, {name: p.shape for name, p in declared.items()}, "the torch module")
+    trained = {
+        name: isinstance(tensor, nn.Parameter) and tensor.requires_grad
+        for name, tensor in named_tensors(module).items()
+    }
+    check_trained(trained, declared, "the torch module")
     with torch.no_grad():
         for name, tensor in named_tensors(module).items():
             tensor.copy_(from_array(start[name]))
