@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -48,7 +49,8 @@ class PackedFile:
 
         self.path = path
         try:
-            self._file = pq.ParquetFile(path)
+            # Open files: pyarrow takes a path like cuda:0/records.parquet for an address.
+            self._file = pq.ParquetFile(pa.OSFile(os.fsencode(path), "rb"))
             facts = json.loads((self._file.metadata.metadata or {})[FACTS])
             self.parts = [PackedPart(**part) for part in facts["parts"]]
         except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
@@ -112,7 +114,7 @@ class PackedFile:
 
     def close(self) -> None:
         """Close the file."""
-        self._file.close()
+        self._file.close(force=True)
 
 
 def import_pyarrow() -> None:
@@ -165,8 +167,9 @@ class PackedWriter:
         texts = pa.dictionary(pa.int32(), pa.string())
         fields = {FILE: texts, LINE: pa.large_binary(), **schema}
         self._schema = pa.schema(list(fields.items()))
+        self._sink = pa.OSFile(os.fsencode(path), "wb")
         self._writer = pq.ParquetWriter(
-            path,
+            self._sink,
             self._schema,
             compression="zstd",
             use_dictionary=[name for name, kind in fields.items() if pa.types.is_dictionary(kind)],
@@ -210,4 +213,5 @@ class PackedWriter:
         facts = {**self._facts, "parts": [asdict(part) for part in parts]}
         self._writer.add_key_value_metadata({FACTS: json.dumps(facts).encode()})
         self._writer.close()
+        self._sink.close()
         return parts

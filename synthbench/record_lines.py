@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -40,14 +41,26 @@ class RawLine(NamedTuple):
 
 
 def raw_lines(run_dir: Path, name: str, packed: PackedFile | None) -> Iterator[RawLine]:
-    """The lines of a file of records: those that are packed, then those written since."""
+    """The lines of a file of records: those that are packed, then those written since.
+
+    A line that is packed and still in the file counts once, also where the file has changed before
+    it: half a line at its end is completed when the run goes on, or moved aside.
+    """
+    path = run_dir / name
+    known = _bytes_packed(path, name, packed)
+    is_changed = known == 0 and os.path.lexists(path)
+    seen: set[bytes] = set()
     last: RawLine | None = None
     if packed is not None:
         for number, content in packed.lines(name):
             if last is not None:
                 yield last
             last = RawLine(content, number, len(content), True)
-    for number, content in _lines_on_disk(run_dir / name, name, packed):
+            if is_changed:
+                seen.add(_digest(content))
+    for number, content in _lines_on_disk(path, known):
+        if seen and _digest(content) in seen:
+            continue
         if last is not None:
             text = last.content
             yield last._replace(content=text if text.endswith(b"\n") else text + b"\n")
@@ -57,13 +70,24 @@ def raw_lines(run_dir: Path, name: str, packed: PackedFile | None) -> Iterator[R
         yield last
 
 
-def _lines_on_disk(path: Path, name: str, packed: PackedFile | None) -> Iterator[tuple[int, bytes]]:
-    """The lines that a file has beside what is packed of it."""
+def _digest(line: bytes) -> bytes:
+    return hashlib.sha256(line.removesuffix(b"\n")).digest()
+
+
+def _bytes_packed(path: Path, name: str, packed: PackedFile | None) -> int:
+    """How many bytes of a file are packed as they stand at its beginning; 0 if it has changed."""
     part = packed.part(name) if packed is not None else None
+    if part is None or not os.path.lexists(path):
+        return 0
+    with explained("read", path):
+        return part.bytes if begins_with(path, part) else 0
+
+
+def _lines_on_disk(path: Path, known: int) -> Iterator[tuple[int, bytes]]:
+    """The lines that a file has after its first `known` bytes."""
     with explained("read", path):
         if not os.path.lexists(path):  # a link to nowhere is damage, not an empty run
             return
-        known = part.bytes if part is not None and begins_with(path, part) else 0
         with open(path, "rb", opener=at_once) as file:
             require_regular(file.fileno(), path)
             for number, line in enumerate(file, start=1):

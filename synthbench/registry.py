@@ -100,12 +100,30 @@ class Registry(Generic[T]):
         self._check(cls)
         if dataclasses.is_dataclass(self.base):
             _check_fields(cls)
-        self._check_not_taken(cls)
+        renamed = self._under_other_names(cls)
+        for old in renamed:
+            del self._plugins[old]
+        try:
+            self._check_not_taken(cls)
+        except NotationError:
+            self._plugins.update(renamed)
+            raise
         name = name_of(cls)
         for registry in self._namespace:  # the class may have been of another kind before
             registry._plugins.pop(name, None)
         self._plugins[name] = cls
         return cls
+
+    def _under_other_names(self, cls: type[T]) -> dict[str, type[T]]:
+        """The same class as it was before its name was edited, as in a notebook."""
+        if "<locals>" in cls.__qualname__:  # a function may make several
+            return {}
+        place = cls.__module__, cls.__qualname__
+        return {
+            name: other
+            for name, other in self._plugins.items()
+            if (other.__module__, other.__qualname__) == place and name != name_of(cls)
+        }
 
     def accepts(self, cls: Any) -> bool:
         """Whether this is a class of the kind."""

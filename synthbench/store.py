@@ -306,7 +306,21 @@ def list_runs(results_dir: str | Path) -> list[Path]:
         if not folder.is_dir():
             return []
         os.scandir(folder).close()  # glob takes a folder that may not be read for an empty one
-        return sorted(info.parent for info in folder.glob(f"**/{INFO}"))
+        return sorted(_folders_of_runs(folder))
+
+
+def _folders_of_runs(folder: Path) -> Iterator[Path]:
+    """The folders with a run, each once; links to folders are followed."""
+    seen: set[str] = set()
+    for place, names, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:  # a link to where it is, or to another part
+            names.clear()
+            continue
+        seen.add(real)
+        names.sort()
+        if INFO in files:
+            yield Path(place)
 
 
 @contextlib.contextmanager

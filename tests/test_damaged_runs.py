@@ -219,3 +219,13 @@ def test_an_export_into_a_folder_or_nowhere_is_one_line(
         assert (code, printed) == (2, "")
         assert f"cannot write {out}: " in err
         assert len(err.splitlines()) == 1
+
+
+def test_runs_behind_links_are_found_once(tmp_path: Path) -> None:
+    """Also where a link leads back to the folder that it is in."""
+    elsewhere = made_run(tmp_path / "disk" / "smoke" / "1")
+    results = tmp_path / "results"
+    (results / "smoke").mkdir(parents=True)
+    (results / "smoke" / "one").symlink_to(elsewhere)
+    (results / "smoke" / "again").symlink_to(results)
+    assert list_runs(results) == [results / "smoke" / "one"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +16,7 @@ import pytest
 from synthbench.measure.core_distance import ASSUMED_NEAR, FAR, UsualDistance
 from synthbench.measure.kernel_cache import read_choices, store_choices
 from synthbench.measure.kernel_choice import Timed, raced_cell
+from synthbench.record import Measurements, Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.choosing_kernels import choose_kernels
 from synthbench.run.device_lock import DeviceLock
@@ -40,10 +41,11 @@ def runner_after(
     cells: list[Cell],
     waiting: Callable[[], object] = lambda: None,
     times: int = 1,
+    earlier: Sequence[Record] = (),
 ) -> CellRunner:
     """What a run on this machine has when its kernels have been chosen, in `times` rounds.
 
-    `waiting`: what happens while another run holds the device.
+    `waiting`: what happens while another run holds the device. `earlier`: what it has measured.
     """
 
     @contextmanager
@@ -55,8 +57,23 @@ def runner_after(
     runner.hosts["torch"] = cast(Host, host)
     runner.lock = cast(DeviceLock, SimpleNamespace(held=held))
     for _ in range(times):
-        choose_kernels(runner, cells, cache)
+        choose_kernels(runner, cells, cache, earlier)
     return runner
+
+
+def test_a_reference_form_that_was_measured_decides_nothing_for_the_fused_one(
+    tmp_path: Path,
+) -> None:
+    fused, reference = (cell(variant="V", form=form) for form in ("auto", "reference"))
+    for measured, races in ((reference, 1), (fused, 0)):
+        host = FakeHost()
+        runner_after(tmp_path / measured.form, 60.0, host, [fused], earlier=[made(measured)])
+        assert len(host.raced) == races
+
+
+def made(of: Cell) -> Record:
+    return Record(id=of.id, cell=of, outcome="ok", measurements=Measurements(), started="2026",
+                  wall_seconds=1.0)  # fmt: skip
 
 
 def test_a_run_times_what_was_disturbed_before_and_nothing_else(tmp_path: Path) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 from synthbench import load_results
-from synthbench.errors import ResultsError, UnsupportedError
+from synthbench.errors import NotationError, ResultsError, UnsupportedError
 from synthbench.metrics import Metric, value_of
 from synthbench.record import Measurements, Record
 from synthbench.report.data.frame import pool_rounds, record_frame
-from synthbench.report.data.metrics import DERIVED, metric_named, recorded_metrics
+from synthbench.report.data.metrics import metric_named, recorded_metrics
 from synthbench.report.export.benchmark import extra_info
 from synthbench.report.export.frames import csv_text, parquet_frame
 from synthbench.report.tables.catalog import TABLES, make_tables
@@ -26,6 +26,7 @@ from synthbench.report.text.markdown import markdown
 from synthbench.store import append_record, create_run, read_run
 from synthbench.tasks.base import Task
 from synthbench.tasks.catalog import TASK_REGISTRY
+from synthbench.tasks.derived_metrics import DERIVED
 from tests.test_tables import cell, info, record, run_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -138,14 +139,25 @@ def test_a_count_that_is_not_an_integer_is_refused(echo: type[Task]) -> None:
         record_frame([echo_record("V", examples=2.5)])
 
 
-@pytest.mark.parametrize("name", ["flops", "variant", "ratio", "rounds", "warnings"])
-def test_a_name_that_means_something_else_is_refused(name: str, echo: type[Task]) -> None:
+@pytest.mark.parametrize("name", ["variant", "ratio", "rounds", "warnings", "parameters"])
+def test_a_name_of_synthbench_is_refused_before_anything_is_measured(
+    name: str, echo: type[Task]
+) -> None:
     class Other(echo):  # type: ignore[misc, valid-type]
         pass
 
     Other.name, Other.metrics = "other", {name: Metric("mine")}
+    with pytest.raises(NotationError, match=rf"Other.metrics\['{name}'\]: .* another name"):
+        TASK_REGISTRY.register(Other)
+
+
+def test_a_name_of_another_task_is_refused(echo: type[Task]) -> None:
+    class Other(echo):  # type: ignore[misc, valid-type]
+        pass
+
+    Other.name, Other.metrics = "other", {"flops": Metric("mine")}
     TASK_REGISTRY.register(Other)
-    with pytest.raises(UnsupportedError, match=f"metric {name} of task other: .* another name"):
+    with pytest.raises(UnsupportedError, match=r"metric flops of task other: .* another name"):
         recorded_metrics()
 
 

@@ -201,6 +201,39 @@ def test_records_beside_the_same_packed_ones_count_once(run_dir: Path, keep: boo
     assert files_of(run_dir) == {} and len(read_run(run_dir).records) == 6
 
 
+def test_records_count_once_where_half_a_line_was_moved_aside(run_dir: Path) -> None:
+    """After pack --keep of a killed run, its file no longer begins with what is packed of it."""
+    with open(run_dir / RECORDS, "ab") as file:
+        file.write(b'{"half": ')
+    pack(run_dir, keep=True)
+    with open(run_dir / RECORDS, "ab") as file:  # as when the run goes on
+        file.write(b"\n")
+    append_record(run_dir, record(7))
+    whole = texts(read_run(run_dir).records)
+    assert len(whole) == 6
+    lines = (run_dir / RECORDS).read_bytes().splitlines(keepends=True)
+    (run_dir / RECORDS).write_bytes(b"".join(line for line in lines if b"half" not in line))
+    assert texts(read_run(run_dir).records) == whole
+    shutil.copytree(run_dir, run_dir.with_name("copy"))
+    assert pack(run_dir.with_name("copy")).records == 6
+    unpack_run(run_dir)
+    assert texts(read_run(run_dir).records) == whole
+
+
+@pytest.mark.parametrize("name", ["cuda:0", "s3:x", "file:x", "bad\udcff"])
+def test_a_folder_may_be_called_anything(
+    name: str, run_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """pyarrow takes a relative path with a colon for an address."""
+    monkeypatch.chdir(run_dir.parent)
+    run_dir.rename(run_dir.with_name(name))
+    before = texts(read_run(Path(name)).records)
+    pack(Path(name))
+    assert texts(read_run(Path(name)).records) == before
+    unpack_run(Path(name))
+    assert texts(read_run(Path(name)).records) == before
+
+
 @pytest.mark.parametrize("step", ["_compare", "_sync", "_write"])
 def test_a_pack_that_fails_loses_nothing(
     run_dir: Path, step: str, monkeypatch: pytest.MonkeyPatch

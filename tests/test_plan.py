@@ -384,6 +384,14 @@ def test_an_axis_over_d_model_keeps_the_own_heads_of_a_variant_and_of_cross_atte
     assert {(c.model.cross_heads, c.model.cross_head_dim) for c in found.cells} == {(2, None)}
 
 
+def test_a_mixer_has_its_own_sizes_once() -> None:
+    text = "axes: {variant: [V], framework: [torch], mode: [train], seq_len: [8]}\n"
+    sizes = "{V: {heads: 4}, dot_product: {heads: 1}}"
+    text += f"model: {{kind: mixer, d_model: 8, heads: 2, mixers: {sizes}}}"
+    with pytest.raises(NotationError, match=r"mixers.dot_product: V has sizes there already"):
+        plan(text)
+
+
 def test_float16_is_for_accelerators() -> None:
     text = SMALL.replace("seq_len:", "dtype: [float16, float32], seq_len:")
     on_cpu, on_cuda = plan(text), plan(text, "cuda")

@@ -82,6 +82,20 @@ def test_the_same_class_again_replaces_itself(shapes: Registry[Shape]) -> None:
     assert shapes.find("disc") is second
 
 
+def test_a_class_whose_name_was_edited_replaces_itself(shapes: Registry[Shape]) -> None:
+    """As in a notebook; a class that is refused leaves the one before."""
+    first, second, wrong = (
+        type("MyDisc", (Shape,), {"name": name, "label": label, "area": lambda self: 1.0})
+        for name, label in (("disc", "O"), ("round_disc", "O"), ("square", "O"))
+    )
+    shapes.register(first)
+    shapes.register(second)
+    assert shapes.plugins() == {"round_disc": second}
+    with pytest.raises(NotationError, match="is taken by"):
+        shapes.register(wrong)
+    assert shapes.plugins() == {"round_disc": second}
+
+
 @pytest.mark.parametrize(
     ("cls", "message"),
     [

@@ -403,6 +403,33 @@ def test_a_host_that_is_killed_is_started_again(tmp_path: Path) -> None:
     assert not summary.missing
 
 
+def test_a_run_that_lost_a_framework_on_the_way_is_not_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where its host does not start again for want of memory: `--resume` finds the run."""
+
+    begun: list[Cell] = []
+
+    def kill(cell: Cell) -> None:
+        begun.append(cell)
+        if len(begun) == 2:
+            for host in psutil.Process().children():
+                host.kill()
+            monkeypatch.setattr(Host, "start", refuse)
+
+    def refuse(host: Host) -> None:
+        raise FrameworkMissingError("torch: its host process was killed by signal 9")
+
+    summary = run_plan(plan("V", "R"), tmp_path / "run", observer=Watcher(kill))
+    assert list(summary.missing) == ["torch"]
+    assert len(read_records(tmp_path / "run")) == 1
+    assert read_run(tmp_path / "run").info.finished is None
+    monkeypatch.undo()
+    run_plan(plan("V", "R"), tmp_path / "run", resume=True)
+    assert [one.outcome for one in read_records(tmp_path / "run")][1:] == ["ok"]
+    assert read_run(tmp_path / "run").info.finished is not None
+
+
 def test_nothing_outlives_a_runner_that_is_killed(tmp_path: Path) -> None:
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r})\n"

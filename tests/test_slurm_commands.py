@@ -147,6 +147,18 @@ def test_a_job_has_as_many_devices_as_its_cells_share() -> None:
             of_sbatch({name: text}, "cuda", 4)
 
 
+@pytest.mark.parametrize(
+    ("answer", "takes_jobs"),
+    [("idle", True), ("idle~", True), ("mixed-", True), ("allocated", True), ("planned", True),
+     ("reserved", True), ("idle*", False), ("down", False), ("down~", False), ("drained", False)],
+)  # fmt: skip
+def test_a_node_that_sleeps_or_is_planned_still_takes_jobs(
+    answer: str, takes_jobs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(slurm_commands, "_answer", lambda command: f"{answer}\n")
+    assert slurm_commands.can_run("n1") == takes_jobs
+
+
 def waiting(reason: str, state: str = "PENDING", number: int = 0) -> Job:
     return Job(f"12_{number}", state, "", "1:00:00", reason)
 
@@ -165,7 +177,8 @@ def test_a_job_that_never_starts_is_known(reason: str) -> None:
 
 @pytest.mark.parametrize(
     "reason",
-    ["None", "", "Priority", "Resources", "BeginTime", "Dependency", "JobArrayTaskLimit",
+    ["QOSUsageThreshold",
+     "None", "", "Priority", "Resources", "BeginTime", "Dependency", "JobArrayTaskLimit",
      "AssocGrpCpuLimit", "AssocGrpCPUMinutesLimit", "QOSMaxJobsPerUserLimit", "PartitionNodeLimit",
      "QOSMaxCpuPerUserLimit", "ReqNodeNotAvail, UnavailableNodes:n1"],
 )  # fmt: skip

@@ -110,6 +110,7 @@ def test_a_suite_may_serve_one_kind_of_device_only() -> None:
         (BASE + "measure: {aa: often}", ["measure.aa: got 'often'", "true or false"]),
         (BASE + "measure: {parity: 1}", ["measure.parity: got 1", "true or false"]),
         (BASE + "measure: {seed: -1}", ["measure.seed: got -1", "a number of at least 0"]),
+        (BASE + f"measure: {{seed: {2**63}}}", ["measure.seed: got", "a number less than"]),
         (BASE + "measure: {rounds: 99999}", ["measure.rounds: got 99999", "at most 10000"]),
         (BASE + "measure: {min_seconds: -1}", ["measure.min_seconds: got -1", "greater than 0"]),
         (BASE + "measure: {min_seconds: .inf}", ["measure.min_seconds: got inf", "finite"]),

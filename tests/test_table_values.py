@@ -10,7 +10,6 @@ import pytest
 from synthbench.metrics import percent, si, significant
 from synthbench.record import Flops, Memory, PredictedMemory, Record, Timing
 from synthbench.report.data.grid import Grid, Key
-from synthbench.report.data.metrics import DERIVED
 from synthbench.report.data.table import Column, Marked, Table, metric_column
 from synthbench.report.tables.break_even import break_even
 from synthbench.report.tables.catalog import make_tables
@@ -20,6 +19,7 @@ from synthbench.report.tables.layout import first_known
 from synthbench.report.tables.utilisation import share
 from synthbench.run_info import Ceiling
 from synthbench.suites.cell import Cell
+from synthbench.tasks.derived_metrics import DERIVED
 from tests.test_tables import cell, record, run_of, value
 
 

@@ -57,7 +57,9 @@ def show(
 
 def _parts(mixer: Mixer) -> list[Any]:
     """The components of an attention variant and the variant itself; else only the mixer."""
-    return [*getattr(mixer, "components", ()), mixer]
+    from synthbench.mixers.attention import Attention
+
+    return [*mixer.components, mixer] if isinstance(mixer, Attention) else [mixer]
 
 
 def _options(part: Any) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -112,6 +113,11 @@ def component_parameters(component: Component, sizes: Sizes, *, bias: bool) -> d
         return declared
     with attribute_plugin_errors(type(component), "biases"):
         shapes = component.biases(sizes)
+    if not isinstance(shapes, Mapping):
+        raise NotationError(
+            f"{owner}.biases() returns {quote(shapes)}; return a dict: name of a projection -> the "
+            "shape of its bias"
+        )
     for projection, shape in shapes.items():
         if projection not in declared:
             raise NotationError(

@@ -24,6 +24,7 @@ from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Mixer
 from synthbench.mixers.catalog import FRAME_OPTIONS
 from synthbench.mixers.component import Component
+from synthbench.mixers.plugin_errors import attribute_plugin_errors
 
 TOKEN = re.compile(r"\s*(?:(?P<word>[A-Za-z_][\w.-]*)"
                    r"|(?P<number>-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)"
@@ -193,7 +194,9 @@ class _Parser:
         options = self.options() if self.peek("(") else {}
         is_component = issubclass(cls, Component)
         frame = {o: options.pop(o) for o in FRAME_OPTIONS if is_component and o in options}
-        return cls(**self.typed(cls, options)), frame
+        typed = self.typed(cls, options)
+        with attribute_plugin_errors(cls, "__init__"):
+            return cls(**typed), frame
 
     def options(self) -> dict[str, Any]:
         self.take("(")

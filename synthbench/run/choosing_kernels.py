@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from synthbench.measure.kernel_cache import read_choices, store_choices
+from synthbench.measure.kernel_choice import has_choice
 from synthbench.record import Record
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race, needed_choices
@@ -25,7 +26,8 @@ def choose_kernels(
     `baseline` is a variant as cells name it.
     """
     measure = runner.measure
-    used = [record.cell for record in earlier if record.outcome == "ok"]
+    # A cell without a choice, as of the reference form, decides nothing for the others.
+    used = [r.cell for r in earlier if r.outcome == "ok" and has_choice(r.cell)]
     used += [choice.cell for choice in runner.choices]
     with runner.lock.held():  # another run that had it may have stored what is needed here
         cached = read_choices(cache)

@@ -74,7 +74,8 @@ def run_plan(
             create_run(run_dir, _info(plan, work, executor, options))
         with locked(run_dir):
             _measure(executor, work, records or [], summary, retry)
-            if not summary.detached:
+            lost = executor.missing().keys() - summary.missing.keys()  # frameworks, on the way
+            if not summary.detached and not lost:
                 write_info(run_dir, read_info(run_dir).model_copy(update={"finished": now()}))
     except KeyboardInterrupt:
         summary.interrupted = True

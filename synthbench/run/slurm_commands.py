@@ -124,13 +124,19 @@ def queued(ids: Iterable[str]) -> list[Job] | None:
     return [Job(*line.strip().split("|", 4)) for line in text.splitlines() if line.count("|") >= 4]
 
 
+# States of `sinfo --format=%T`, and what may follow: powered off, rebooting, planned. A node that
+# does not respond (*) is none of them.
+TAKES_JOBS = ("idle", "mixed", "allocated", "completing", "planned", "reserved")
+FLAGS = "~#!%$@^-"
+
+
 def can_run(node: str) -> bool:
     """Whether a node takes jobs, now or when those that it has are done."""
     try:
         states = _answer(["sinfo", "--noheader", f"--nodes={node}", "--format=%T"]).split()
     except SynthbenchError:
         return False
-    return any(state in ("idle", "mixed", "allocated", "completing") for state in states)
+    return any(state.rstrip(FLAGS) in TAKES_JOBS for state in states)
 
 
 def cancel(ids: Sequence[str]) -> None:

@@ -26,7 +26,8 @@ OF_ONE_JOB = re.compile(r"QOSMin\w+|(Assoc|QOS)Max\w+Per(Job|Node)(Limit)?")
 def is_held(job: Job) -> bool:
     """Whether a job waits until somebody releases it."""
     # JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held
-    held = re.search("held|hold", job.reason, re.IGNORECASE) is not None
+    # But no threshold: QOSUsageThreshold passes by itself.
+    held = re.search("held|JobHold", job.reason, re.IGNORECASE) is not None
     return job.is_waiting and (job.state in HELD_STATES or held)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Union, get_args
 
 from pydantic import (
     Field,
-    NonNegativeInt,
     PositiveInt,
     SerializerFunctionWrapHandler,
     create_model,
@@ -15,7 +14,7 @@ from pydantic import (
 )
 
 from synthbench.models.spec import ModelSpec, Size
-from synthbench.suites.cell import Compile, Devices, DType, Form, Framework, Mode
+from synthbench.suites.cell import Compile, Count, Devices, DType, Form, Framework, Mode
 from synthbench.suites.section import Section
 
 
@@ -72,7 +71,7 @@ class CellAxes(Section):
         examples=[["eager", "compiled"]],
     )
 
-    seed: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] | None = Field(
+    seed: Annotated[tuple[Count, ...], Field(min_length=1)] | None = Field(
         default=None,
         description="Seeds of start values, batches and generated data; null: that of `measure`. "
         "A learning task needs several: its verdicts are over seeds.",

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, NonNegativeInt, PositiveInt, Tag, model_validator
 from pydantic_core import PydanticCustomError
 
+from synthbench.suites.cell import Count
 from synthbench.suites.section import Section, Share
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -166,7 +167,7 @@ class Measure(Section):
         description="Measure the fastest matrix product and copy of the device before the cells.",
         examples=[False],
     )
-    seed: NonNegativeInt = Field(
+    seed: Count = Field(
         default=0,
         description="Draws start values, batches and the order of the cells.",
         examples=[1],

@@ -105,9 +105,15 @@ def sizes_of_mixers(source: str, sizes: Mapping[str, MixerSizes]) -> dict[str, M
     found: dict[str, MixerSizes] = {}
     for variant, own in sizes.items():
         try:
-            found[canonical(variant)] = own
+            name = canonical(variant)
         except (NotationError, UnknownNameError, ShapeError) as error:
             raise NotationError(f"{source}: model.mixers.{variant}: {error}") from error
+        if name in found:
+            raise NotationError(
+                f"{source}: model.mixers.{variant}: {name} has sizes there already, under another "
+                "notation; give them once"
+            )
+        found[name] = own
     return found
 
 

@@ -9,7 +9,9 @@ from synthbench.metrics import Metric
 from synthbench.registry import Registry
 from synthbench.suites.cell import Cell
 from synthbench.tasks.base import Task, require_mode, require_one_device
+from synthbench.tasks.common_metrics import COMMON_METRICS
 from synthbench.tasks.cost import Cost
+from synthbench.tasks.derived_metrics import RESERVED
 from synthbench.tasks.learning.base import LearningTask
 from synthbench.tasks.learning.classification import Classification
 from synthbench.tasks.learning.copying import Copying
@@ -53,6 +55,11 @@ def check_class(cls: type[Task]) -> None:
         if not isinstance(metric, Metric):
             raise NotationError(
                 f"{cls.__name__}.metrics[{name!r}] is {quote(metric)}; give a synthbench.Metric"
+            )
+        if name in RESERVED or COMMON_METRICS.get(name, metric) != metric:
+            raise NotationError(
+                f"{cls.__name__}.metrics[{name!r}]: synthbench itself uses this name for something "
+                "else; give the metric another name"
             )
 
 

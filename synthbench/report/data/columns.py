@@ -20,9 +20,10 @@ from synthbench.packed import PACKED, PackedFile, damaged, open_packed
 from synthbench.record import Measurements, Record, latest
 from synthbench.record_lines import parse_record
 from synthbench.report.data.frame import ColumnRow, Row, RowValues, Values, record_rows, with_others
-from synthbench.report.data.metrics import RECORD_FIELDS, recorded_metrics
+from synthbench.report.data.metrics import recorded_metrics
 from synthbench.store import Run, names_of_records, read_info, read_run, without_garbage_collection
 from synthbench.suites.cell import FLAT_FIELDS, Cell
+from synthbench.tasks.derived_metrics import RECORD_FIELDS
 
 CELL, TRAINS, WARNINGS, OTHERS = "cell", "has_training", "warnings", "other_values"
 FIELDS = ("id", "round", "attempt", "outcome", "reason", "machine", "wall_seconds")

@@ -11,8 +11,9 @@ import pandas as pd
 
 from synthbench.metrics import Metric, Pool, pool_values, task_values, value_of
 from synthbench.record import Record, latest
-from synthbench.report.data.metrics import RECORD_FIELDS, metric_named, recorded_metrics
+from synthbench.report.data.metrics import metric_named, recorded_metrics
 from synthbench.suites.cell import FLAT_FIELDS
+from synthbench.tasks.derived_metrics import RECORD_FIELDS
 
 # From the worst for a comparison to the mildest: the outcome of a cell whose rounds differ.
 OUTCOMES = (

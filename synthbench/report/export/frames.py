@@ -13,9 +13,10 @@ from synthbench.errors import PackageMissingError
 from synthbench.models.spec import ModelSpec
 from synthbench.record import Record, latest
 from synthbench.report.data.frame import DTYPES, record_frame, texts_of_python
-from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
+from synthbench.report.data.metrics import metric_named
 from synthbench.report.text.escaping import csv_cell
 from synthbench.suites.cell import FLAT_FIELDS, Cell
+from synthbench.tasks.derived_metrics import RECORD_FIELDS
 
 SAMPLES = "sample_seconds"
 
@@ -37,13 +38,14 @@ def write_parquet(records: Iterable[Record], path: Path) -> None:
     """
     frame = parquet_frame(records)
     try:
-        frame.to_parquet(path, engine="pyarrow", index=False)
+        content = frame.to_parquet(None, engine="pyarrow", index=False)
     except ImportError as error:
         reason = str(error).partition(". ")[0].replace("`", "")
         raise PackageMissingError(
             f"Parquet files need pyarrow: {reason}; pip install 'synthbench[parquet]', or use "
             "--format csv"
         ) from error
+    path.write_bytes(content)  # pyarrow takes a path like cuda:0/records.parquet for an address
 
 
 def parquet_frame(records: Iterable[Record]) -> pd.DataFrame:

@@ -10,10 +10,11 @@ import pandas as pd
 from synthbench.printable import one_line
 from synthbench.record import Record, latest
 from synthbench.report.data.grid import TWIN, Key
-from synthbench.report.data.metrics import RECORD_FIELDS, metric_named
+from synthbench.report.data.metrics import metric_named
 from synthbench.report.data.table import Column, for_reading
 from synthbench.report.page.run_data import RunData
 from synthbench.suites.cell import FLAT_FIELDS
+from synthbench.tasks.derived_metrics import RECORD_FIELDS
 
 NOT_METRICS = {*FLAT_FIELDS, *RECORD_FIELDS, "rounds"}
 WORDS = ("text", "flag", "mapping")  # types of metrics that are not numbers
