@@ -25,6 +25,7 @@ from synthbench.errors import (
     quote,
 )
 from synthbench.mixers import declaration
+from synthbench.mixers.attention import Attention
 from synthbench.mixers.base import Array, Cost, Mixer
 from synthbench.mixers.declaration import declared_parameters_of, sizes_for
 from synthbench.mixers.input_arrays import (
@@ -34,6 +35,7 @@ from synthbench.mixers.input_arrays import (
     named_numbers,
     numbers,
 )
+from synthbench.mixers.linformer import Linformer
 from synthbench.mixers.notation import format_mixer, parse
 from synthbench.mixers.sizes import Sizes
 from synthbench.mixers.validation import require_integer
@@ -91,6 +93,7 @@ def apply(
     *,
     heads: int,
     max_len: int,
+    head_dim: int | None = None,
     framework: str = "numpy",
     form: str = "auto",
     padding_mask: Array | None = None,
@@ -100,6 +103,7 @@ def apply(
 ) -> Array:
     """Y [B,L,d] of a variant for X [B,L,d] and the parameters of `initialize`.
 
+    `head_dim` is that of `initialize`; of a mixer with V's value projection its parameters show it.
     `framework` is torch, jax or numpy (the reference); `padding_mask` [B,L] is True (or 1) at real
     tokens. The result is float64 for dtype float64 and float32 otherwise. Raises ShapeError,
     NotationError, UnsupportedError (causal linformer), FrameworkMissingError.
@@ -122,9 +126,8 @@ def apply(
         d_model=x.shape[2],
         heads=heads,
         max_len=max_len,
-        head_dim=_head_dim(values),
+        head_dim=_head_dim(mixer, values) if head_dim is None else head_dim,
         causal=bool(causal),
-        head_dim_known=False,
     )
     sizes.require_length(x.shape[1])
     check_declared(
@@ -218,8 +221,10 @@ def _refuse_framework_arrays(parameters: Any, **others: Any) -> None:
             )
 
 
-def _head_dim(values: Mapping[str, Array]) -> int | None:
+def _head_dim(mixer: Mixer, values: Mapping[str, Array]) -> int | None:
     """Head size k as the value projection [d,H,k] shows it; None (d / H) where there is none."""
+    if not isinstance(mixer, Attention | Linformer):  # a parameter of that name may be anything
+        return None
     value = values.get("value")
     return None if value is None or value.ndim != 3 else int(value.shape[2])
 

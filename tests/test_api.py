@@ -254,6 +254,38 @@ def test_a_head_dim_is_asked_for_only_where_it_helps() -> None:
         synthbench.apply("light_conv", {}, np.ones((1, 8, 10)), heads=4, max_len=8)
 
 
+@pytest.mark.usefixtures("registry")
+def test_a_parameter_named_value_says_nothing_of_another_mixers_heads() -> None:
+    """V's value projection [d,H,k] shows k; a plug-in may give this name to anything."""
+
+    class Wide(synthbench.Mixer):
+        """x times the size of a head."""
+
+        name = "wide"
+
+        def parameters(self, sizes: Any) -> dict[str, synthbench.Parameter]:
+            return {"value": synthbench.Parameter((sizes.heads, 8, 3), synthbench.Normal(1.0))}
+
+        def reference(self, p: Any, x: Any, sizes: Any, **options: Any) -> Any:
+            return x * sizes.head_dim
+
+        def torch(self, sizes: Any) -> Any:
+            return lambda p, x, padding_mask, causal: x * sizes.head_dim
+
+    synthbench.register(Wide)
+    x = np.ones((1, 8, 8))
+    for head_dim, found in ((None, 4.0), (5, 5.0)):
+        sizes: dict[str, Any] = {"heads": 2, "max_len": 8, "head_dim": head_dim}
+        parameters = synthbench.initialize("wide", d_model=8, **sizes)
+        for framework in ("numpy", "torch"):
+            y = synthbench.apply("wide", parameters, x, framework=framework, **sizes)
+            np.testing.assert_allclose(y, found * x)
+    own = synthbench.initialize("V", d_model=8, heads=2, max_len=8, head_dim=3)
+    shown = synthbench.apply("V", own, x, heads=2, max_len=8)
+    given = synthbench.apply("V", own, x, heads=2, max_len=8, head_dim=3)
+    np.testing.assert_array_equal(shown, given)
+
+
 @pytest.mark.parametrize("max_len", [10**6, 10**9, 10**18])
 def test_what_is_too_large_for_memory_says_how_large(max_len: int) -> None:
     needed = 4 * (4 * max_len**2 + 2 * 16 * 16)

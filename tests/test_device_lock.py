@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import fcntl
 import getpass
 import itertools
@@ -228,6 +229,22 @@ def test_links_and_other_files_are_refused(folder: Path, tmp_path: Path) -> None
     with pytest.raises(SynthbenchError, match="it is not a regular file"):
         lock.held().__enter__()
     assert (tmp_path / "own").read_text() == "mine"
+
+
+def test_a_file_system_without_locks_is_one_message(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As some of a network, where a file that is open for reading cannot be locked."""
+
+    def flock(file: int, kind: int) -> None:
+        raise OSError(errno.EBADF, "Bad file descriptor")
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with (
+        pytest.raises(SynthbenchError, match=rf"locked with {folder}/cpu.*: Bad file descriptor; "),
+        DeviceLock("cpu", Silent()).held(),
+    ):
+        pass
 
 
 def test_a_link_in_place_of_the_folder_is_refused(folder: Path, tmp_path: Path) -> None:

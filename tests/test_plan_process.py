@@ -136,7 +136,6 @@ def test_dump_and_load_keep_a_plan() -> None:
     [
         ("loops", "timeout: ended after 3 s"),
         ("ends", "crashed: ended with exit code 0"),
-        ("leaves", "SystemExit: no"),
     ],
 )
 def test_a_plug_in_that_does_not_answer_is_refused(
@@ -147,6 +146,13 @@ def test_a_plug_in_that_does_not_answer_is_refused(
         planned(variant)
     assert str(caught.value).startswith("suite mine cannot be planned with its plug-ins: ")
     assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_error_of_a_class_is_named_with_its_line() -> None:
+    with pytest.raises(SynthbenchError) as caught:
+        planned("leaves")
+    assert "Leaves.__init__() of harmful failed: SystemExit: no (harmful.py:" in str(caught.value)
     assert "\n" not in str(caught.value)
 
 

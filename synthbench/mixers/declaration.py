@@ -31,17 +31,16 @@ def sizes_for(
     max_len: int,
     head_dim: int | None = None,
     causal: bool = False,
-    head_dim_known: bool = True,
 ) -> Sizes:
     """`Sizes.of`, checked by the mixer; the message suggests `head_dim` only if that would help.
 
-    `head_dim_known` says that the caller could give one. Raises what the mixer's `check` does.
+    Raises what the mixer's `check` does.
     """
     d_model, heads = require_integer("d_model", d_model), require_integer("heads", heads)
     max_len = require_integer("max_len", max_len)
     if head_dim is None and d_model % heads:
         apart = Sizes(d_model, heads, max(1, d_model // heads), max_len)
-        helps = head_dim_known and _passes(mixer, apart)
+        helps = _passes(mixer, apart)
         require_divisible(d_model, heads, or_else=", or give head_dim" if helps else "")
     sizes = Sizes.of(d_model=d_model, heads=heads, max_len=max_len, head_dim=head_dim)
     check_mixer(mixer, sizes, causal=causal)

@@ -112,6 +112,8 @@ class DeviceLock:
                     fcntl.flock(file, kind | fcntl.LOCK_NB)
                 except BlockingIOError:
                     self._report(folder, wanted, time.monotonic() - begun)
+                except OSError as error:  # a file system without such locks, as some of a network
+                    raise _unusable(_path_of(part.name), error) from error
                 else:
                     if _is_still(folder, part.name, file):
                         opened.pop_all()
@@ -164,7 +166,11 @@ def _open_file(folder: int, name: str) -> int:
             os.unlink(new, dir_fd=folder)
         return _opened(folder, name)
     except OSError as error:
-        raise _unusable(os.path.join(os.environ.get(VARIABLE) or FOLDER, name), error) from error
+        raise _unusable(_path_of(name), error) from error
+
+
+def _path_of(name: str) -> str:
+    return os.path.join(os.environ.get(VARIABLE) or FOLDER, name)
 
 
 def _opened(folder: int, name: str) -> int:
