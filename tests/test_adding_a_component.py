@@ -272,6 +272,10 @@ def test_a_wrong_reference_or_count_is_named() -> None:
     biased = wrong(biases=lambda self, sizes: {"scored.value": (4,)})
     with pytest.raises(synthbench.SynthbenchError, match=r"biases\(\) names 'scored.value', which"):
         Attention((biased,), bias=True).parameters(Sizes.of(d_model=16, **SIZES))
+    for given in (None, ["scored.value"]):
+        biased = wrong(biases=lambda self, sizes, given=given: given)
+        with pytest.raises(synthbench.SynthbenchError, match=r"biases\(\) returns .* a dict"):
+            Attention((biased,), bias=True).parameters(Sizes.of(d_model=16, **SIZES))
 
 
 def test_one_framework_is_enough() -> None:

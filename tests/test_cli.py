@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import textwrap
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from typer.main import get_command
@@ -17,6 +18,8 @@ from synthbench.cli.app import app
 from synthbench.cli.options import split_batches, split_lengths, split_list, split_variants
 from synthbench.cli.runs import find_run, run_name
 from synthbench.errors import NotationError
+from synthbench.mixers.base import Mixer, Parameter
+from synthbench.run.extensions import register
 from synthbench.store import append_record, read_run
 from tests.command_line import (
     ENVIRONMENT,
@@ -193,6 +196,30 @@ def test_a_suite_is_found_by_its_whole_path(
     monkeypatch.chdir(tmp_path)
     assert find_run(str(run.parent), Path("results")).absolute() == run
     assert run_name(run, Path("results")) == "smoke/1"
+
+
+@pytest.mark.usefixtures("registry")
+def test_an_option_of_a_plug_in_may_be_called_components(capsys: Captured) -> None:
+    """Only mixtures have components of their own; this ended with a traceback."""
+
+    @dataclass(frozen=True)
+    class Composed(Mixer):
+        """x itself."""
+
+        name: ClassVar[str] = "composed"
+        components: int = 3
+
+        def parameters(self, sizes: Any) -> dict[str, Parameter]:
+            return {}
+
+        def torch(self, sizes: Any) -> Any:
+            return lambda p, x, padding_mask, causal: x
+
+    register(Composed)
+    sizes = ["--batch", "2", "--seq-len", "8", "--d-model", "16", "--heads", "4", "--max-len", "12"]
+    code, out, err = synthbench(capsys, "show", "composed", *sizes)
+    assert (code, err) == (0, "")
+    assert "composed: " in out
 
 
 def test_show_prints_the_definition_and_the_cost(capsys: Captured) -> None:
