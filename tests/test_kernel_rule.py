@@ -15,7 +15,7 @@ from synthbench.measure.kernel_choice import offers, raced_cell
 from synthbench.run_info import KernelChoice, Machine, RunInfo
 from tests.kernel_choices import cell
 
-FOLDERS = ("cpu-reference", "cpu-slower-machine")  # an Intel Xeon and an AMD EPYC
+FOLDERS = ("cpu-reference", "cpu-slower-machine", "cpu-intel")  # two AMD EPYC, an Intel Xeon
 
 
 @cache

@@ -224,22 +224,25 @@ def test_parameters_are_kept_only_if_asked(tmp_path: Path) -> None:
 
 
 def test_wrong_sizes_are_refused() -> None:
-    with pytest.raises(NotationError, match="steps, evaluations and held_out are at least 1"):
+    with pytest.raises(NotationError, match="steps, evaluations and held_out are 1 to 1000000000"):
         Counting(steps=0).check(cell())
+    with pytest.raises(NotationError, match="steps, evaluations and held_out are 1 to 1000000000"):
+        Counting(held_out=10**20).check(cell())
     with pytest.raises(UnsupportedError, match="needs a model of kind decoder; got encoder"):
         Counting().check(cell().changed(model=cell().model.model_copy(update={"kind": "encoder"})))
 
     for wrong, allowed in (
-        ({"learning_rate": -0.1}, "0 or more"),
+        ({"learning_rate": -0.1}, "0 or more, at most 1e.30"),
+        ({"learning_rate": 10**400}, "0 or more, at most 1e.30"),
         ({"warmup": 1.1}, "0 to 1"),
         ({"final": -0.1}, "0 to 1"),
         ({"b1": 1.0}, "0 to below 1"),
         ({"b2": 1.5}, "0 to below 1"),
-        ({"epsilon": -1e-8}, "0 or more"),
-        ({"weight_decay": -0.1}, "0 or more"),
-        ({"clip": -1.0}, "0 or more"),
+        ({"epsilon": -1e-8}, "0 or more, at most 1e.30"),
+        ({"weight_decay": -0.1}, "0 or more, at most 1e.30"),
+        ({"clip": -1.0}, "0 or more, at most 1e.30"),
         ({"label_smoothing": 1.1}, "0 to 1"),
-        ({"patience": 0}, "1 or more"),
+        ({"patience": 0}, "1 or more, at most 1e.30"),
     ):
         ((option, value),) = wrong.items()
         with pytest.raises(NotationError, match=rf"{option} is {value}; give it {allowed}$"):

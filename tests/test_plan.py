@@ -384,6 +384,18 @@ def test_an_axis_over_d_model_keeps_the_own_heads_of_a_variant_and_of_cross_atte
     assert {(c.model.cross_heads, c.model.cross_head_dim) for c in found.cells} == {(2, None)}
 
 
+def test_sizes_of_a_variant_that_is_not_measured_are_noted() -> None:
+    text = "axes: {variant: [V, D], framework: [torch], mode: [train], seq_len: [8]}\n"
+    text += "model: {kind: mixer, d_model: 8, heads: 2, mixers: {R: {heads: 4}, D: {heads: 1}}}"
+    (note,) = plan(text).notes
+    assert note == (
+        "mine.yaml: model.mixers has sizes of R, not among axes.variant; nothing is measured with "
+        "them"
+    )
+    assert plan(text.replace("[V, D]", "[V, D, random]")).notes == ()
+    assert plan(text, variants=["V"]).notes == ()  # chosen for this run, and no mistake
+
+
 def test_a_mixer_has_its_own_sizes_once() -> None:
     text = "axes: {variant: [V], framework: [torch], mode: [train], seq_len: [8]}\n"
     sizes = "{V: {heads: 4}, dot_product: {heads: 1}}"

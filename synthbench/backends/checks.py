@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from synthbench.backends.base import DeviceInfo
 from synthbench.devices import device_kind, index_of, is_host, is_same_kind
-from synthbench.errors import FrameworkMissingError, ShapeError
+from synthbench.errors import FrameworkMissingError, NotationError, ShapeError
 from synthbench.mixers.base import Parameter
 
 
@@ -25,6 +25,15 @@ def require_listed(
         f"{framework} has no device {device!r}; it finds {', '.join(names)}; "
         f"{'choose one of these' if others else advice[kind]}"
     )
+
+
+def require_free(is_taken: bool, part: str, name: str, where: str) -> None:
+    """Raise NotationError where a module has something else by one part of a parameter's name."""
+    if is_taken:
+        raise NotationError(
+            f"{where} cannot hold a parameter named {name!r}: {part!r} is something else there; "
+            "declare it under another name"
+        )
 
 
 def check_declared(

@@ -21,6 +21,7 @@ from synthbench.suites.selection import (
     choose_frameworks,
     find_baseline,
     notes_on_repeats,
+    notes_on_sizes,
     replaced_axes,
     sizes_of_mixers,
     unique,
@@ -130,6 +131,8 @@ def make_plan(
         raise NotationError("nothing to run: an empty list of frameworks or variants")
     baseline, notes = find_baseline(suite, settings, names, selected=variants is not None)
     notes = (*notes, *notes_on_repeats(suite, lists))
+    if variants is None:
+        notes = (*notes, *notes_on_sizes(suite, settings, names))
     if substitute := suite.substitute_for(kind):
         used = f"suite {suite.name} has no section devices.{kind}; its settings are {substitute}"
         notes = (used, *notes)

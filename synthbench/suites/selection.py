@@ -117,6 +117,19 @@ def sizes_of_mixers(source: str, sizes: Mapping[str, MixerSizes]) -> dict[str, M
     return found
 
 
+def notes_on_sizes(suite: Suite, settings: Settings, names: Iterable[str]) -> tuple[str, ...]:
+    """A note where `model.mixers` has sizes of variants that are not among `names`."""
+    models = (settings.models or {"": settings.model}).values()
+    sized = unique(name for model in models for name in sizes_of_mixers(suite.source, model.mixers))
+    unused = [name for name in sized if name not in set(names)]
+    if not unused:
+        return ()
+    return (
+        f"{suite.source}: model.mixers has sizes of {shorten_list(unused)}, not among "
+        "axes.variant; nothing is measured with them",
+    )
+
+
 def find_baseline(
     suite: Suite, settings: Settings, names: Sequence[str], selected: bool
 ) -> tuple[str, tuple[str, ...]]:

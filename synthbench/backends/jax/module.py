@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 
-from synthbench.backends.checks import check_declared, check_trained
+from synthbench.backends.checks import check_declared, check_trained, require_free
 from synthbench.backends.jax.placement import platform
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
@@ -46,6 +46,8 @@ class Declared(nnx.Module):
                 if not hasattr(owner, part):
                     setattr(owner, part, nnx.Module())
                 owner = getattr(owner, part)
+                require_free(not isinstance(owner, nnx.Module), part, name, "an nnx module")
+            require_free(hasattr(owner, leaf), leaf, name, "an nnx module")
             value = jax.ShapeDtypeStruct(parameter.shape, dtype)
             variable = nnx.Param if parameter.trainable else Constant
             setattr(owner, leaf, variable(value))

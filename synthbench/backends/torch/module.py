@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from synthbench.backends.checks import check_declared, check_trained
+from synthbench.backends.checks import check_declared, check_trained, require_free
 from synthbench.backends.kernel_choice import LookUp, using_kernel
 from synthbench.mixers.base import Array, Parameter
 from synthbench.mixers.input_arrays import require_input
@@ -36,8 +36,10 @@ class Declared(nn.Module):
             owner: nn.Module = self
             for part in path:
                 if part not in owner._modules:
+                    require_free(hasattr(owner, part), part, name, "a torch module")
                     owner.add_module(part, nn.Module())
                 owner = owner.get_submodule(part)
+            require_free(hasattr(owner, leaf), leaf, name, "a torch module")
             value = torch.empty(parameter.shape, **factory)
             if parameter.trainable:
                 owner.register_parameter(leaf, nn.Parameter(value))

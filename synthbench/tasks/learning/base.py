@@ -13,7 +13,7 @@ from synthbench.mixers.base import Array
 from synthbench.models.layer_weights import require_weights
 from synthbench.models.model import Model
 from synthbench.models.recipe import Recipe
-from synthbench.models.spec import ModelKind
+from synthbench.models.spec import LARGEST_SIZE, ModelKind
 from synthbench.record import Parity
 from synthbench.suites.cell import Cell, Mode, model_of
 from synthbench.tasks.base import Task, TaskContext
@@ -86,9 +86,10 @@ class LearningTask(Task, Recipe):
                 f"task {self.name} needs a model of kind {' or '.join(self.kinds)}; "
                 f"got {cell.model.kind}"
             )
-        if self.steps < 1 or self.evaluations < 1 or self.held_out < 1:
+        counts = (self.steps, self.evaluations, self.held_out)
+        if not all(1 <= count <= LARGEST_SIZE for count in counts):
             raise NotationError(
-                f"task {self.name}: steps, evaluations and held_out are at least 1; got "
+                f"task {self.name}: steps, evaluations and held_out are 1 to {LARGEST_SIZE}; got "
                 f"{self.steps}, {self.evaluations} and {self.held_out}"
             )
         require_ranges(self)

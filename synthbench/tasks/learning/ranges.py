@@ -7,22 +7,23 @@ from typing import Any, NamedTuple
 from synthbench.errors import NotationError
 
 
+LARGEST_NUMBER = 1e30  # more than any training needs, and a float32 holds it
+
+
 class Range(NamedTuple):
-    """Numbers from `least` to `most`; None: without an end."""
+    """Numbers from `least` to `most`."""
 
     least: float
-    most: float | None = None
+    most: float = LARGEST_NUMBER
     below: bool = False  # whether `most` itself is left out
 
     def has(self, value: float) -> bool:
         """Whether a number is in it."""
-        if self.most is None:
-            return value >= self.least
         return self.least <= value < self.most or (value == self.most and not self.below)
 
     def __str__(self) -> str:
-        if self.most is None:
-            return f"{self.least:g} or more"
+        if self.most == LARGEST_NUMBER:
+            return f"{self.least:g} or more, at most {self.most:g}"
         return f"{self.least:g} to {'below ' * self.below}{self.most:g}"
 
 
