@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from synthbench.errors import NotationError
 
-
 LARGEST_NUMBER = 1e30  # more than any training needs, and a float32 holds it
 
 
