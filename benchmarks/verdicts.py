@@ -47,6 +47,8 @@ T = TypeVar("T")
 MARGIN, RESOLUTION = 1.03, 0.05  # as suites have them
 SLOWDOWNS = (1.0, 1.05, 1.10)
 LEAST = 2
+FEW_CELLS = 5
+MOSTLY = 0.95  # of the cells of a framework
 ROUNDS = (2, 3, 4, 6, 12)
 
 # The standard deviation of the log time of the baseline, and of each variant, between rounds.
@@ -75,7 +77,8 @@ class Recorded(NamedTuple):
     """What the processes of a run differed by: the logs of times, or of ratios.
 
     `disturbed`: those of cells that were disturbed in some round, of all lengths; `share`: how many
-    of the cells these are.
+    of the cells these are. Where they are fewer than `FEW_CELLS`, they count among the others: the
+    few values that they have would be drawn again and again, as if such cells had no noise.
     """
 
     by_length: Sequence[Processes]  # without `disturbed`
@@ -196,23 +199,28 @@ def main(
 def recorded_noise(grid: Grid, framework: str) -> Recorded:
     """The log of each process's time over the mean of its cell, by length; scaled for its error.
 
-    Of its ratio to the baseline instead, if the run took all of them within processes.
+    Of its ratio to the baseline instead, if the run took those of most cells within processes; the
+    others are left out.
     """
     keys = [key for key in grid.keys if key.framework == framework]
     baselines = {twin: twin._replace(replica=0) for twin in grid.twins()}
     name = next((twin.variant for twin in baselines), "")
     pairs = {key: grid.paired_rounds(key, key._replace(variant=name, replica=0)) for key in keys}
-    is_paired = all(own for key, own in pairs.items() if key not in baselines.values())
+    paired = [bool(own) for key, own in pairs.items() if key not in baselines.values()]
+    is_paired = sum(paired) >= MOSTLY * len(paired)
     found: dict[int, list[tuple[float, float]]] = {key.seq_len: [] for key in keys}
     of_disturbed: list[tuple[float, float]] = []
     cells = Counter[bool]()
+    marked = {key for key in keys if grid.ids.get(key) in grid.disturbed_cells}
+    if len(marked) < FEW_CELLS:
+        marked = set()
     for key in keys:
         own = [(pair.log_ratio, pair.error) for pair in pairs[key].values()]
         if not is_paired:
             own = [(math.log(seconds), 1.0) for seconds in grid.costs(key, "seconds")]
         if len(own) > 1:
             mean, wider = np.mean([log for log, _ in own]), math.sqrt(len(own) / (len(own) - 1))
-            is_disturbed = grid.ids[key] in grid.disturbed_cells
+            is_disturbed = key in marked
             (of_disturbed if is_disturbed else found[key.seq_len]).extend(
                 (wider * float(log - mean), error) for log, error in own
             )

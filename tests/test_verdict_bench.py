@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from benchmarks.verdicts import (
+    FEW_CELLS,
     LEAST,
     SPREADS,
     TABLES,
@@ -89,15 +90,40 @@ def test_the_noise_of_ratios_within_processes_is_what_these_differ_by() -> None:
 
 def test_disturbed_cells_have_a_noise_of_their_own() -> None:
     """R, with a warning in its second round; the calm cells at its length keep their noise."""
-    one = cell("V", "torch", "train", 64)
-    found = [record(one, 0.01), record(one, 0.02, round=1)]
-    disturbed = cell("R", "torch", "train", 64)
-    found += [record(disturbed, 0.01), with_warning(record(disturbed, 0.05, round=1))]
+    lengths = [64 + n for n in range(FEW_CELLS)]
+    calm = [cell("V", "torch", "train", length) for length in lengths]
+    disturbed = [cell("R", "torch", "train", length) for length in lengths]
+    found = [record(one, seconds, round=n) for one in calm for n, seconds in enumerate((1, 2))]
+    found += [record(one, 1) for one in disturbed]
+    found += [with_warning(record(one, 5, round=1)) for one in disturbed]
     noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
     assert noise.share == 0.5
-    for processes, ratio in ((noise.by_length[0], 2), (noise.disturbed, 5)):
-        half = np.log(ratio) / np.sqrt(2)
-        assert sorted(processes.logs) == pytest.approx([-half, half])
+    calm_half, half = (np.log(ratio) / np.sqrt(2) for ratio in (2, 5))
+    assert sorted(noise.by_length[0].logs) == pytest.approx([-calm_half, calm_half])
+    assert sorted(noise.disturbed.logs) == pytest.approx([-half] * FEW_CELLS + [half] * FEW_CELLS)
+
+
+def test_few_disturbed_cells_count_among_the_others() -> None:
+    """A cell alone would give the same two values again and again, as if it had no noise."""
+    found = [
+        record(cell(variant, "torch", "train", 64), seconds, round=number)
+        for variant in ("V", "R")
+        for number, seconds in enumerate((0.01, 0.02))
+    ]
+    found[-1] = with_warning(found[-1])
+    noise = recorded_noise(Grid(found, ["V", "R"]), "torch")
+    assert noise.share == 0 and len(noise.disturbed.logs) == 0
+    assert len(noise.by_length[0].logs) == 4
+
+
+def test_a_cell_without_a_baseline_beside_it_is_left_out() -> None:
+    names = [f"FR(rank={rank})" for rank in range(1, 21)]
+    found = [timed(name, 0.5, number, 1.0) for name in names for number in (0, 1)]
+    found += [timed("V", 0.1, number, 0.1, replica=1) for number in (0, 1)]
+    found += [timed(alone, 0.5, number) for alone in ("V", "D") for number in (0, 1)]
+    noise = recorded_noise(Grid(found, ["V", *names, "D"]), "torch")
+    assert noise.is_paired
+    assert len(noise.by_length[0].logs) == 2 * len([*names, "the twin of V"])
 
 
 @pytest.mark.parametrize("is_paired", [False, True], ids=["times", "ratios"])
