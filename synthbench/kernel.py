@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Purpose(StrEnum):
+    """What a kernel is chosen for: where freed memory is not kept, another one may be faster."""
+
+    RUNS = "runs"  # their processes keep freed memory
+    MODULES = "modules"  # outside of runs: freed memory goes back to the system, its default
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from synthbench.kernel import Kernel
+from synthbench.kernel import Kernel, Purpose
 from synthbench.measure.kernel_cache import (
     CODE,
     cache_file,
@@ -34,6 +34,7 @@ def test_choices_are_kept_until_something_decisive_changes(
     kept = {found.cell.batch: found.chosen for found in read_choices(file)}
     assert kept == {1: SLOW, 2: FAST}
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+    assert read_choices(cache_file(environment, Purpose.MODULES)) == []  # kept apart
     file.write_text("[{}")
     assert read_choices(file) == []
 
@@ -41,8 +42,8 @@ def test_choices_are_kept_until_something_decisive_changes(
 def test_a_change_of_the_code_makes_old_choices_void(tmp_path: Path) -> None:
     names = (
         "analysis/kernel_race.py", "analysis/paired_ratio.py", "backends/torch/forms.py",
-        "kernel.py", "measure/kernel_choice.py", "measure/timing.py", "mixers/dense.py",
-        "models/stack.py",
+        "kernel.py", "measure/allocator.py", "measure/kernel_choice.py", "measure/new_pages.py",
+        "measure/timing.py", "mixers/dense.py", "models/stack.py",
     )  # fmt: skip
     decisive = [tmp_path / name for name in names]
     others = [tmp_path / "cli.py", tmp_path / "analysis" / "scaling.py"]

@@ -229,7 +229,7 @@ def test_the_reference_form_is_plain_code_in_a_race(
 ) -> None:
     """It wins by 4%, of which another kernel would need 5, and not by 2%."""
 
-    def forced(steps: Any) -> Any:
+    def forced(steps: Any, keep_memory: bool) -> Any:
         return lambda kernel: seconds if kernel.path == "reference form" else 1.0
 
     # On an Intel processor the reference form comes first at this size.
@@ -240,6 +240,21 @@ def test_the_reference_form_is_plain_code_in_a_race(
     first = found.choice.kernels[0].kernel
     assert first.path != "reference form"
     assert found.choice.chosen == (Kernel("reference form") if chosen else first)
+
+
+@pytest.mark.parametrize("keep_memory", [True, False])
+def test_memory_is_kept_and_new_pages_are_left_out_only_where_runs_do_so(
+    keep_memory: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Elsewhere each step gets new pages, and their time is a part of it."""
+    kept, steady = Mock(), Mock(side_effect=lambda once: once())
+    monkeypatch.setattr("synthbench.measure.kernel_choice.keep_freed_memory", kept)
+    monkeypatch.setattr("synthbench.measure.kernel_choice.steady_seconds", steady)
+    asked = raced_cell(cell()).model_dump(mode="json")
+    found = choose_kernel(asked, None, seconds=0.0, keep_memory=keep_memory)
+    assert found.choice is not None and len(found.choice.kernels) >= 2
+    assert kept.call_count == int(keep_memory)
+    assert bool(steady.call_count) == keep_memory
 
 
 def test_steps_that_take_too_long_are_not_timed() -> None:

@@ -14,7 +14,7 @@ import torch
 
 import synthbench
 from synthbench.backends.kernel_choice import choose, taken_kernel
-from synthbench.kernel import Kernel
+from synthbench.kernel import Kernel, Purpose
 from synthbench.measure import kernel_lookup
 from synthbench.measure.environment import read_environment
 from synthbench.measure.kernel_cache import cache_file, store_choices
@@ -42,8 +42,8 @@ def chosen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Stores choices in a cache of its own: framework, mode and length -> kernel."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
 
-    def store(*choices: tuple[Cell, Kernel]) -> None:
-        file = cache_file(read_environment())
+    def store(*choices: tuple[Cell, Kernel], purpose: Purpose = Purpose.RUNS) -> None:
+        file = cache_file(read_environment(), purpose)
         store_choices(file, [KernelChoice(cell=of, chosen=kernel) for of, kernel in choices])
         kernel_lookup.chosen_here.cache_clear()
 
@@ -71,6 +71,14 @@ def test_a_kernel_is_used_at_its_length_and_between_two_lengths_that_agree(chose
         None, PLAIN, PLAIN, PLAIN, None, OTHER, None,
     ]  # fmt: skip
     assert at_length([], 8) is None
+
+
+def test_a_choice_for_modules_comes_before_one_for_runs(chosen: Any) -> None:
+    """Modules are called where freed memory is not kept: another kernel may be the fastest."""
+    chosen((cell(8), OTHER), purpose=Purpose.MODULES)
+    assert [look_up(n) for n in (8, 16)] == [OTHER, None]  # with no choice for runs at all
+    chosen((cell(8), PLAIN), (cell(16), PLAIN))
+    assert [look_up(n) for n in (8, 12, 16)] == [OTHER, PLAIN, PLAIN]
 
 
 def test_what_was_disturbed_is_for_runs_alone_which_time_it_again(chosen: Any) -> None:

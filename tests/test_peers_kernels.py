@@ -10,6 +10,7 @@ from benchmarks.peers.kernels import chosen_kernel, our_shapes
 from benchmarks.peers.samples import Sample
 from synthbench.errors import SynthbenchError
 from synthbench.kernel import Kernel
+from synthbench.measure.core_distance import FAR, UsualDistance
 from synthbench.measure.kernel_choice import Timed
 from synthbench.run.host_client import Host
 from synthbench.run_info import KernelChoice, KernelTime
@@ -19,26 +20,41 @@ FAST, OTHER = Kernel("blocks of queries"), Kernel("reference form")
 
 
 class FakeHost:
-    """Answers that only steps up to a length can be timed; which lengths it was asked for."""
+    """Answers that only steps up to a length can be timed; which lengths it was asked for.
 
-    def __init__(self, longest: int, problem: str = "", choice: bool = True) -> None:
+    The first `disturbed` races have a warning, and another winner.
+    """
+
+    def __init__(
+        self, longest: int, problem: str = "", choice: bool = True, disturbed: int = 0
+    ) -> None:
         self.longest, self.problem, self.choice = longest, problem, choice
+        self.disturbed = disturbed
         self.asked: list[Cell] = []
+        self.requests: list[dict[str, Any]] = []
 
     def call(self, target: str, request: dict[str, Any], timeout: float) -> Timed:
         assert target.endswith(":choose_kernel") and timeout > request["most_seconds"] > 5
         cell = Cell.model_validate(request["cell"])
         self.asked.append(cell)
+        self.requests.append(request)
         if cell.seq_len > self.longest:
             return Timed(None, True, f"R at {cell.seq_len}: too long", is_long=True)
         if self.problem or not self.choice:
             return Timed(None, True, self.problem)
         times = [KernelTime(kernel=kernel, samples=[1.0]) for kernel in (FAST, OTHER)]
-        return Timed(KernelChoice(cell=cell, chosen=FAST, kernels=times, compared="medians"), True)
+        far = len(self.asked) <= self.disturbed
+        made = KernelChoice(
+            cell=cell, chosen=OTHER if far else FAST, kernels=times, compared="medians",
+            warnings=["far cores"] * far, core_distance=2 * FAR if far else 1.0,
+        )  # fmt: skip
+        return Timed(made, True)
 
 
-def chosen(host: FakeHost, shapes: Cell, said: list[str]) -> Kernel | None:
-    return chosen_kernel(cast(Host, host), shapes, said.append)
+def chosen(
+    host: FakeHost, shapes: Cell, said: list[str], keep_memory: bool = False
+) -> Kernel | None:
+    return chosen_kernel(cast(Host, host), shapes, keep_memory, UsualDistance(), said.append)
 
 
 @pytest.fixture
@@ -62,6 +78,34 @@ def test_where_steps_take_too_long_a_shorter_length_decides(
     assert [cell.model.max_len for cell in host.asked] == asked  # R's table is of that length too
     assert {cell.batch for cell in host.asked} == {2}
     assert not said
+
+
+@pytest.mark.parametrize("keep_memory", [False, True])
+def test_kernels_are_timed_in_the_state_of_memory_of_the_pair(
+    shapes: Cell, keep_memory: bool
+) -> None:
+    host = FakeHost(4096)
+    chosen(host, shapes, [], keep_memory)
+    assert [request["keep_memory"] for request in host.requests] == [keep_memory]
+
+
+@pytest.mark.parametrize(
+    ("disturbed", "races", "winner"), [(0, 1, FAST), (2, 3, FAST), (3, 3, OTHER)]
+)
+def test_a_race_that_was_disturbed_is_run_again_up_to_twice(
+    shapes: Cell, disturbed: int, races: int, winner: Kernel
+) -> None:
+    host = FakeHost(4096, disturbed=disturbed)
+    assert chosen(host, shapes, []) == winner
+    assert len(host.asked) == races
+
+
+def test_where_cores_are_never_near_far_ones_are_no_disturbance(shapes: Cell) -> None:
+    host, usual = FakeHost(4096, disturbed=1), UsualDistance()
+    for _ in range(20):
+        usual.add(2 * FAR)
+    chosen_kernel(cast(Host, host), shapes, False, usual, print)
+    assert [request["cores_may_be_near"] for request in host.requests] == [False, False]
 
 
 def test_no_length_at_all_ends_with_a_reason(shapes: Cell) -> None:

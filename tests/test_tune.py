@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from synthbench.cli import main
-from synthbench.kernel import Kernel
+from synthbench.kernel import Kernel, Purpose
 from synthbench.measure.kernel_cache import read_choices, store_choices
 from synthbench.run import tune
 from synthbench.run.kernel_choices import Race
@@ -25,6 +25,7 @@ from tests.kernel_choices import FAST, SLOW, cell
 from tests.test_kernel_search import FakeHost
 
 COMMAND = ("tune", "--device", "cpu", "--framework", "torch", "--variants", "V", "--minutes", "1")
+FOR_RUNS = ("--for", "runs")
 
 
 def chosen(kernel: Kernel, warnings: tuple[str, ...] = ()) -> KernelChoice:
@@ -73,20 +74,68 @@ def test_it_says_what_later_runs_will_find(
     )  # fmt: skip
     tune_plan = tune.tune_plan
     monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
-    monkeypatch.setattr(tune, "cache_file", lambda environment: file)
+    monkeypatch.setattr(tune, "cache_file", lambda environment, purpose: file)
 
     def tune_one(plan: Plan, *rest: Any) -> tune.Tuned:
         return tune_plan(replace(plan, cells=(cell(),)), *rest)
 
     monkeypatch.setattr(tune, "tune_plan", tune_one)
     with pytest.raises(SystemExit, match=r"^0$"):
-        main(list(COMMAND))
+        main([*COMMAND, *FOR_RUNS])
     assert read_choices(file) == [stored]
     out = " ".join(capsys.readouterr().out.split())
     for text in printed:
         assert text in out
     _, _, end = out.partition("choices.json")
     assert end.count(";") == len(printed) - 1
+
+
+@pytest.mark.parametrize(
+    ("options", "purposes"),
+    [
+        ([], [Purpose.RUNS, Purpose.MODULES]),
+        (["--for", "runs"], [Purpose.RUNS]),
+        (["--for", "modules"], [Purpose.MODULES]),
+    ],
+)
+def test_modules_have_choices_of_their_own_made_without_keeping_memory(
+    options: list[str],
+    purposes: list[Purpose],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Each purpose has an equal part of the time; a plan without a place of its own has all."""
+    host, seconds = FakeHost(), list[float]()
+    runner = SimpleNamespace(
+        hosts={"torch": host}, missing={}, lock=SimpleNamespace(held=nullcontext),
+        start=lambda frameworks: None, stop=lambda: None, environment=dict,
+        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
+    )  # fmt: skip
+
+    def race(*given: Any, **named: Any) -> Race:
+        seconds.append(given[2])
+        return Race(*given, **named)
+
+    tune_plan = tune.tune_plan
+    monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
+    monkeypatch.setattr(tune, "Race", race)
+    monkeypatch.setattr(tune, "cache_file", lambda environment, purpose: tmp_path / purpose)
+    monkeypatch.setattr(
+        tune, "tune_plan", lambda plan, *rest: tune_plan(replace(plan, cells=(cell(),)), *rest)
+    )
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main([*COMMAND, *options])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(purposes)
+    kept = [request["keep_memory"] for request in host.requests]
+    assert kept == [purpose is Purpose.RUNS for purpose in purposes]
+    # What the first one leaves of its part is for the second: here nearly all of it.
+    assert seconds[0] == pytest.approx(60 / len(purposes), abs=1)
+    assert seconds[1:] == pytest.approx([60.0] * (len(purposes) - 1), abs=5)
+    out = " ".join(capsys.readouterr().out.split())
+    for purpose in Purpose:
+        assert (f"Kernels chosen by their times, for {purpose}" in out) == (purpose in purposes)
+    assert f": {len(purposes)}" in out.partition("Choices kept in")[2]
 
 
 @pytest.mark.parametrize("spread", [False, True])
@@ -116,7 +165,8 @@ def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
         seconds.append(given[2])
         return Race(*given, **named)
 
-    def file(environment: dict[str, Any]) -> Path:
+    def file(environment: dict[str, Any], purpose: Purpose) -> Path:
+        assert purpose is Purpose.RUNS  # the memory of a GPU is kept in any case
         assert environment["place"] == environment["asked"]
         return tmp_path / environment["place"]
 
@@ -137,7 +187,7 @@ def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
         assert host.raced == [("V", 8)]
         (stored,) = read_choices(tmp_path / name)
         assert (stored.cell.device, stored.chosen) == (name, FAST)
-    assert seconds == [30.0, 30.0]
+    assert seconds == pytest.approx([30.0, 30.0], abs=1)
     assert used == [set(cores) or before for cores in split_cores(2) or [(), ()]]
     assert os.sched_getaffinity(0) == before
     out = " ".join(capsys.readouterr().out.split())
@@ -151,7 +201,7 @@ def test_each_slot_is_tuned_as_a_run_measures_in_it(
     """On its cores, and kept where a run with these slots looks for it."""
     used: list[tuple[str, set[int]]] = []
 
-    def file(environment: dict[str, Any]) -> Path:
+    def file(environment: dict[str, Any], purpose: Purpose) -> Path:
         used.append((environment["place"], os.sched_getaffinity(0)))
         return tmp_path / environment["place"]
 
@@ -167,7 +217,7 @@ def test_each_slot_is_tuned_as_a_run_measures_in_it(
         tune, "tune_plan", lambda plan, *rest: tune_plan(replace(plan, cells=(cell(),)), *rest)
     )
     with pytest.raises(SystemExit, match=r"^0$"):
-        main([*COMMAND, "--slots", "2"])
+        main([*COMMAND, *FOR_RUNS, "--slots", "2"])
     names = [f"slot {number} of 2" for number in (1, 2)]
     assert used == list(zip(names, map(set, split_cores(2)), strict=True))
     for name in names:

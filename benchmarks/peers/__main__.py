@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import sys
 import time
+from collections import deque
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +23,7 @@ from synthbench.cli.options import split_lengths
 from synthbench.devices import ALLOWED, device_kind
 from synthbench.errors import PackageMissingError, ResultsError, SynthbenchError
 from synthbench.kernel import Kernel
+from synthbench.measure.core_distance import UsualDistance
 from synthbench.measure.environment import read_environment
 from synthbench.run.host_client import Host
 from synthbench.run.progress import duration
@@ -78,7 +80,8 @@ def main(
     known = start_or_resume(folder, threads, sizes)
     require_alike(folder, known, dtype, device)
     done = {one.key for one in known if one.outcome != FAILED}
-    if known and any(sample_of(cell, dtype, device).key not in done for cell in cells):
+    waiting = [cell for cell in cells if sample_of(cell, dtype, device).key not in done]
+    if known and waiting:
         note_resumption(folder, threads)
     kwargs = {"d_model": d_model, "heads": heads, "dtype": dtype, "device": device}
     kwargs["keep_memory"] = keep_memory
@@ -86,24 +89,27 @@ def main(
     kernels: dict[str, Kernel | None] = {}  # by the shapes they were chosen for
     frameworks = dict.fromkeys(cell.pair.framework for cell in cells)
     hosts = {name: Host(name, threads=threads, device=device) for name in frameworks}
+    usual = UsualDistance()
     begin, spent = time.monotonic(), 0.0
-    left = sum(map(effort, cells))
+    queue, number = deque(waiting), 0
     try:
-        for number, cell in enumerate(cells, start=1):
-            left -= effort(cell)
+        while queue:
+            cell, number = queue.popleft(), number + 1
             one = sample_of(cell, dtype, device)
-            if one.key in done:
-                continue
             raced = our_shapes(one, d_model, heads)
             host = hosts[cell.pair.framework]
             if raced.id not in kernels:
-                kernels[raced.id] = chosen_kernel(host, raced, report)
+                kernels[raced.id] = chosen_kernel(host, raced, keep_memory, usual, report)
             one = one.model_copy(update={"kernel_choice": kernels[raced.id]})
-            one = measure(host, one, kwargs | {"budget": budget})
+            more = {"budget": budget, "cores_may_be_near": usual.is_near}
+            one = measure(host, one, kwargs | more)
             samples.append(folder, one)
+            usual.add(*one.core_distances)
+            if one.warnings and number <= len(waiting):  # once more at the end: that counts then
+                queue.append(cell)
             spent += effort(cell)
-            remaining = (time.monotonic() - begin) * max(left, 0) / spent
-            report(f"[{number}/{len(cells)}] {line(one)}; {duration(remaining)} left")
+            remaining = (time.monotonic() - begin) * sum(map(effort, queue)) / spent
+            report(f"[{number}/{number + len(queue)}] {line(one)}; {duration(remaining)} left")
             write_tables(folder)
     except KeyboardInterrupt:
         report(f"interrupted; resume with --out {folder}")

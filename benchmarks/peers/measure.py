@@ -19,8 +19,10 @@ from synthbench.backends.kernel_record import recording_kernels
 from synthbench.devices import is_host
 from synthbench.kernel import Kernel
 from synthbench.measure.allocator import keep_freed_memory
+from synthbench.measure.core_distance import bring_cores_together, core_distance
 from synthbench.measure.inputs import random_batch
 from synthbench.measure.interference import InterferenceMonitor
+from synthbench.measure.kernel_choice import far_cores
 from synthbench.measure.memory import mark_resident
 from synthbench.measure.timing import timed
 from synthbench.mixers.base import Array
@@ -64,11 +66,13 @@ def measure(
     keep_memory: bool = False,
     head_dim: int | None = None,
     kernel: dict[str, Any] | None = None,
+    cores_may_be_near: bool = True,
 ) -> dict[str, Any]:
     """Measure a cell; returns the content of its `Sample` and raises what a side raises.
 
     With `keep_memory` the process keeps freed memory while steps are timed. `kernel`: the one that
-    was chosen for our side.
+    was chosen for our side. `cores_may_be_near`: whether far cores are a disturbance, see
+    `UsualDistance`.
     """
     pair = Pair(framework, variant, peer, head_dim)
     sample = Sample(
@@ -77,11 +81,19 @@ def measure(
         kernel_choice=None if kernel is None else Kernel(**kernel),
     )  # fmt: skip
     with using_kernel(sample.kernel_choice):
-        return compare(sample, pair, d_model, heads, Budget(**budget), keep_memory)
+        return compare(
+            sample, pair, d_model, heads, Budget(**budget), keep_memory, cores_may_be_near
+        )
 
 
 def compare(
-    sample: Sample, pair: Pair, d_model: int, heads: int, budget: Budget, keep_memory: bool
+    sample: Sample,
+    pair: Pair,
+    d_model: int,
+    heads: int,
+    budget: Budget,
+    keep_memory: bool,
+    cores_may_be_near: bool,
 ) -> dict[str, Any]:
     """Measure a cell whose kernel is set."""
     mode, seq_len, batch = sample.mode, sample.seq_len, sample.batch
@@ -116,11 +128,15 @@ def compare(
 
     sample.keeps_memory = keep_memory and keep_freed_memory()
     watch = InterferenceMonitor(device)
+    on_host = is_host(device)
+    distance = bring_cores_together(cores_may_be_near) if on_host else None
     samples = time_alternately(steps, budget, watch, warm)
+    sample.core_distances = distance, core_distance() if on_host else None
     sample.ours, sample.theirs = (
         Side(samples=seconds, peak_bytes=peak) for seconds, peak in zip(samples, peaks, strict=True)
     )
-    sample.warnings = watch.warnings
+    largest = max(filter(None, sample.core_distances), default=None)
+    sample.warnings = watch.warnings + (far_cores(largest) if cores_may_be_near else [])
     return sample.model_dump()
 
 

@@ -53,6 +53,7 @@ class Sample(BaseModel):
     memory_method: str = ""
     keeps_memory: bool = False  # whether the process kept freed memory during timing
     warnings: list[str] = []
+    core_distances: tuple[float | None, float | None] = (None, None)  # before and after timing
 
     @property
     def label(self) -> str:

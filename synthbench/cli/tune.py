@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -22,6 +23,7 @@ from synthbench.cli.options import (
 from synthbench.cli.output import console, say
 from synthbench.devices import AUTO
 from synthbench.errors import FrameworkMissingError, UnsupportedError
+from synthbench.kernel import Purpose
 
 
 def tune(
@@ -48,12 +50,22 @@ def tune(
             show_default=False,
         ),
     ] = None,
+    purpose: Annotated[
+        Purpose | None,
+        typer.Option(
+            "--for",
+            help="On a CPU: only for runs, which keep freed memory, or only for your own modules, "
+            "which do not.",
+            show_default="both",
+        ),
+    ] = None,
     plugin: Plugin = [],  # noqa: B006
 ) -> None:
-    """Time the kernels of each form at a suite's shapes, and keep the fastest for later runs.
+    """Time the kernels of each form at a suite's shapes, and keep the fastest for later.
 
-    A run does the same, within the seconds of its suite, for shapes that have no choice yet.
-    Other runs wait for the device until this is done.
+    Later runs use them, and modules and `synthbench.apply` in your own programs. A run does the
+    same, within the seconds of its suite, for shapes that have no choice yet. Other runs wait for
+    the device until this is done.
     """
     from synthbench.registry import has_installed_extensions
     from synthbench.report.tables.choices import choice_table
@@ -77,19 +89,23 @@ def tune(
         plan = plan_suite(loaded, where, frameworks, **selection)
     if not plan.cells:
         raise UnsupportedError(f"no cell of suite {plan.suite} can be run, so nothing is measured")
-    tuned = tune_plan(plan, 60 * minutes, plugin, make_observer(), slots)
-    if not tuned.choices and tuned.missing:
+    purposes = tuple(Purpose) if purpose is None else (purpose,)
+    tuned = tune_plan(plan, 60 * minutes, plugin, make_observer(), slots, purposes)
+    if not any(tuned.choices.values()) and tuned.missing:
         raise FrameworkMissingError("\n".join(tuned.missing.values()))
-    table = choice_table({"": tuned.choices}, list(plan.settings.axes.variant), ())
-    print_tables(console(), [table])
+    order, tables = list(plan.settings.axes.variant), []
+    for use, choices in tuned.choices.items():
+        table = choice_table({"": choices}, order, ())
+        tables.append(replace(table, title=f"{table.title}, for {use}"))
+    print_tables(console(), tables)
     disturbed = sum(bool(choice.warnings) for choice in tuned.kept)
     say(f"\nChoices kept in {', '.join(tuned.files)}: {len(tuned.kept)}")
     if disturbed:
         say(
-            f"Of these, disturbed while they were timed: {disturbed}; the next run makes them "
-            "again, as far as its time allows"
+            f"Of these, disturbed while they were timed: {disturbed}; the next run makes its own "
+            "again, as far as its time allows, and modules do not use theirs"
         )
-    if others := len(tuned.choices) - len(tuned.kept):
+    if others := sum(map(len, tuned.choices.values())) - len(tuned.kept):
         say(
             f"Choices not kept: {others}; they were disturbed and an earlier one was not, the code "
             "of a plug-in may change, or the time was too short to time them"

@@ -1,4 +1,8 @@
-"""Kernels that were chosen before on this machine, with these versions, in the user's cache."""
+"""Kernels that were chosen before on this machine, with these versions, in the user's cache.
+
+Those for runs and those for modules outside of runs are kept apart: a run keeps freed memory, and
+where a process returns it, each step pays for new pages, so that another kernel may be the fastest.
+"""
 
 from __future__ import annotations
 
@@ -8,27 +12,30 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from synthbench.kernel import Purpose
 from synthbench.measure.source import source_digest
 from synthbench.measure.user_cache import machine_file, user_cache, write_cached
 from synthbench.run_info import KernelChoice
 
 CHOICES = TypeAdapter(list[KernelChoice])
+KINDS = {Purpose.RUNS: "kernels", Purpose.MODULES: "kernels-for-modules"}  # folders of the cache
 # Folders and files of the package: what is timed, and how the times decide. After a change
 # elsewhere, a run still uses the kernels of earlier runs and can be compared with them.
 CODE = (
     "analysis/kernel_race.py", "analysis/paired_ratio.py", "backends", "kernel.py",
-    "measure/kernel_choice.py", "measure/timing.py", "mixers", "models",
+    "measure/allocator.py", "measure/kernel_choice.py", "measure/new_pages.py",
+    "measure/timing.py", "mixers", "models",
 )  # fmt: skip
 
 
-def cache_folder() -> Path:
+def cache_folder(purpose: Purpose = Purpose.RUNS) -> Path:
     """The folder of the user's cache for choices of kernels."""
-    return user_cache("kernels")
+    return user_cache(KINDS[purpose])
 
 
-def cache_file(environment: dict[str, Any]) -> Path:
+def cache_file(environment: dict[str, Any], purpose: Purpose = Purpose.RUNS) -> Path:
     """The file for a machine and its software, as `read_environment` describes them."""
-    return machine_file("kernels", environment, source_digest(CODE))
+    return machine_file(KINDS[purpose], environment, source_digest(CODE))
 
 
 def read_choices(file: Path) -> list[KernelChoice]:

@@ -138,19 +138,24 @@ def choose_kernel(
     seconds: float = SECONDS,
     cores_may_be_near: bool = True,
     most_seconds: float = MOST_SECONDS,
+    keep_memory: bool = True,
 ) -> Timed:
     """The choice for a raced cell, given as JSON.
 
     `memory_bytes`: what it may use at most, None: all that is available. `seconds`: of the race,
     where that is enough for a few steps of each kernel. `cores_may_be_near`: whether far cores are
     a disturbance, see `UsualDistance`. `most_seconds`: that two steps of each kernel may take.
+    `keep_memory`: whether the process keeps freed memory, as those of runs do; if not, each step
+    pays for its new pages, as in a user's process.
     """
     asked = Cell.model_validate(cell)
     own = is_own(parse(asked.variant))
     try:
         backend = _backend_of(asked)
         available = available_memory_for(backend, asked, memory_bytes)
-        choice = choice_of(backend, asked, seconds, available, cores_may_be_near, most_seconds)
+        choice = choice_of(
+            backend, asked, seconds, available, cores_may_be_near, most_seconds, keep_memory
+        )
         return Timed(choice, own)
     except LongStepsError as error:
         return Timed(None, own, str(error), is_long=True)
@@ -166,6 +171,7 @@ def choice_of(
     available: int | None = None,
     cores_may_be_near: bool = True,
     most_seconds: float = MOST_SECONDS,
+    keep_memory: bool = True,
 ) -> KernelChoice | None:
     """The choice for a raced cell in this process; None if there is none to make.
 
@@ -187,22 +193,24 @@ def choice_of(
             step.wait(step())
         return step
 
-    keep_freed_memory()
+    if keep_memory:
+        keep_freed_memory()
     steps, failed = {kernels[0]: built(kernels[0])}, {}
-    if is_long(_timer(steps), kernels, most_seconds):
+    if is_long(_timer(steps, keep_memory), kernels, most_seconds):
         raise LongStepsError(f"{cell.variant} at {cell.seq_len}: its steps take too long to time")
     for kernel in kernels[1:]:
         try:
             steps[kernel] = built(kernel)
         except Exception as error:  # a kernel that fails here is not one to choose
             failed[kernel.name] = f"{type(error).__name__}: {error}"
+    once = _timer(steps, keep_memory)
     plain = next((kernel for kernel in steps if kernel.path == REFERENCE_KERNEL), None)
     for _ in range(ATTEMPTS):
         # Which kernel is the fastest depends on how fast the cores exchange data.
         before = bring_cores_together(cores_may_be_near) if is_host(cell.device) else None
         begin = time.perf_counter()
         with InterferenceMonitor(cell.device) as monitor:
-            samples = race(list(steps), _timer(steps), seconds, time.perf_counter, plain)
+            samples = race(list(steps), once, seconds, time.perf_counter, plain)
         took = time.perf_counter() - begin
         distance = None if before is None else max(before, core_distance() or before)
         far = far_cores(distance) if cores_may_be_near else []
@@ -255,10 +263,12 @@ def require_room(
         )
 
 
-def _timer(steps: dict[Kernel, Step]) -> Callable[[Kernel], float]:
+def _timer(steps: dict[Kernel, Step], keep_memory: bool) -> Callable[[Kernel], float]:
     def once(kernel: Kernel) -> float:
         step = steps[kernel]
         with using_kernel(kernel):
+            if not keep_memory:  # every step gets new pages, and their time counts
+                return timed(step, step.wait)
             return steady_seconds(lambda: timed(step, step.wait))
 
     return once

@@ -1,4 +1,4 @@
-"""The kernels that runs chose on this machine, for calls outside of runs."""
+"""The kernels that were chosen on this machine, for calls outside of runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from synthbench.errors import SynthbenchError
-from synthbench.kernel import Kernel
+from synthbench.kernel import Kernel, Purpose
 from synthbench.measure.environment import read_environment
 from synthbench.measure.kernel_cache import cache_file, cache_folder, read_choices
 from synthbench.measure.kernel_choice import raced_cell
@@ -36,16 +36,18 @@ class KernelLookup:
     ) -> Kernel | None:
         """The kernel chosen at this length, or at a shorter and a longer one alike; None if none.
 
-        Never raises: where anything is unusual, the form takes the kernel that needs no
-        measurement.
+        A choice for modules comes before one for runs, whose processes keep freed memory. Never
+        raises: where anything is unusual, the form takes the kernel that needs no measurement.
         """
-        if self.form == "reference" or not (known := chosen_here()):
+        if self.form == "reference" or not any(known := chosen_here()):
             return None
         try:
             cell = self._cell(batch, seq_len, dtype, device, trained=trained)
         except (SynthbenchError, ValidationError):  # sizes or types that no run has
             return None
-        return at_length(known.get(_without_length(cell), []), seq_len)
+        shape = _without_length(cell)
+        found = (at_length(choices.get(shape, []), seq_len) for choices in known)
+        return next((kernel for kernel in found if kernel is not None), None)
 
     def _cell(self, batch: int, seq_len: int, dtype: str, device: str, *, trained: bool) -> Cell:
         around: dict[str, Any] = {"model": "decoder", "vocabulary": 2} if self.causal else {}
@@ -70,15 +72,22 @@ def at_length(chosen: Iterable[tuple[int, Kernel]], seq_len: int) -> Kernel | No
 
 
 @lru_cache(maxsize=1)
-def chosen_here() -> Known:
+def chosen_here() -> tuple[Known, Known]:
     """The choices in the cache for this machine and its software, as this process found them.
+
+    First those for modules, then those for runs.
 
     Without those that something disturbed: only runs, which time them again, fall back to them.
     """
-    if not any(cache_folder().glob("*.json")):
-        return {}
-    choices = read_choices(cache_file(read_environment()))
-    return by_shape(choice for choice in choices if not choice.warnings)
+    order = (Purpose.MODULES, Purpose.RUNS)
+    if not any(any(cache_folder(purpose).glob("*.json")) for purpose in order):
+        return {}, {}
+    environment = read_environment()
+    files = (cache_file(environment, purpose) for purpose in order)
+    of_modules, of_runs = (
+        by_shape(choice for choice in read_choices(file) if not choice.warnings) for file in files
+    )
+    return of_modules, of_runs
 
 
 def by_shape(choices: Iterable[KernelChoice]) -> Known:

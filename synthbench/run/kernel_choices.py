@@ -61,6 +61,7 @@ class Race:
     memory_bytes: int | None = None
     usual_distance: UsualDistance = field(default_factory=UsualDistance)  # of the machine's cores
     baseline: str = ""  # the variant that all others are compared with
+    keep_memory: bool = True  # whether processes keep freed memory, as those of runs do
     begin: float = field(default_factory=time.monotonic)
 
     @property
@@ -170,6 +171,7 @@ class Race:
             "seconds": self.race_seconds,
             "cores_may_be_near": self.usual_distance.is_near,
             "most_seconds": self.most_seconds,
+            "keep_memory": self.keep_memory,
         }
         timed: Timed | None = self._call(cell, CHOOSE, request)
         if timed is None and self.left <= 0:

@@ -1,11 +1,14 @@
-"""Choose the kernels for a plan anew, and keep them for later runs on this machine."""
+"""Choose the kernels for a plan anew; runs and modules on this machine use them from then on."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthbench.devices import is_host
+from synthbench.kernel import Purpose
 from synthbench.measure.kernel_cache import cache_file, read_choices, store_choices
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.kernel_choices import Race
@@ -20,9 +23,9 @@ from synthbench.suites.plan import Plan
 class Tuned:
     """The choices that were made, where which of them are kept, and the missing frameworks."""
 
-    choices: list[KernelChoice] = field(default_factory=list)
+    choices: dict[Purpose, list[KernelChoice]] = field(default_factory=dict)
     kept: list[KernelChoice] = field(default_factory=list)
-    files: list[str] = field(default_factory=list)  # one per device
+    files: list[str] = field(default_factory=list)  # one per device and purpose
     missing: dict[str, str] = field(default_factory=dict)
 
 
@@ -32,12 +35,17 @@ def tune_plan(
     plugins: Sequence[str],
     observer: Observer,
     slots: int | None = None,
+    purposes: Sequence[Purpose] = tuple(Purpose),
 ) -> Tuned:
     """Time the kernels for the shapes of a plan within some seconds; older choices are replaced.
 
     A sure one stays where the new one was disturbed; what a plug-in's code gave is not kept.
     Several devices, or `slots` of the processor, have their turn one after the other, each with an
     equal part of the time, and with the cores that it has in a run: choices are kept for these.
+
+    `purposes`: those for runs are timed in processes that keep freed memory, those for modules
+    outside of runs where it is returned to the system, each in an equal part of the time. That
+    concerns the memory of a CPU: on other devices modules take the choices for runs.
     """
     places, tuned = places_of(plan, slots), Tuned()
     try:
@@ -53,7 +61,11 @@ def tune_plan(
                     if len(places) > 1 or slots is not None:  # as in a run
                         environment["place"] = place.name
                     baseline = plan.settings.baseline
-                    _tune(runner, cells, seconds / len(places), environment, baseline, tuned)
+                    end = time.monotonic() + seconds / len(places)
+                    wanted = purposes if is_host(place.device) else [Purpose.RUNS]
+                    for number, purpose in enumerate(wanted):
+                        part = (end - time.monotonic()) / (len(wanted) - number)
+                        _tune(runner, cells, purpose, part, environment, baseline, tuned)
                 finally:
                     runner.stop()
     finally:
@@ -64,6 +76,7 @@ def tune_plan(
 def _tune(
     runner: CellRunner,
     cells: Sequence[Cell],
+    purpose: Purpose,
     seconds: float,
     environment: dict[str, Any],
     baseline: str,
@@ -71,16 +84,19 @@ def _tune(
 ) -> None:
     """Add the choices for the cells of one device to those that were made."""
     tuned.missing |= runner.missing
-    file = cache_file(environment)
+    file = cache_file(environment, purpose)
     tuned.files.append(str(file))
     found: list[KernelChoice] = []
     with runner.lock.held():
         memory = runner.limits().memory_bytes
-        race = Race(runner.hosts, runner.observer, seconds, seconds, memory, baseline=baseline)
+        race = Race(
+            runner.hosts, runner.observer, seconds, seconds, memory,
+            baseline=baseline, keep_memory=purpose is Purpose.RUNS,
+        )  # fmt: skip
         for made in race.choose(cells, decided=[]):
             found += made.choices
             if made.is_own:
                 store_choices(file, made.choices)
     stored = {choice.cell.id: choice for choice in read_choices(file)}
-    tuned.choices += found
+    tuned.choices.setdefault(purpose, []).extend(found)
     tuned.kept += [choice for choice in found if stored.get(choice.cell.id) == choice]
