@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +31,15 @@ FOR_RUNS = ("--for", "runs")
 
 def chosen(kernel: Kernel, warnings: tuple[str, ...] = ()) -> KernelChoice:
     return KernelChoice(cell=cell(), chosen=kernel, warnings=list(warnings))
+
+
+def runner_of(host: FakeHost, environment: Callable[[], dict[str, Any]] = dict) -> Any:
+    """What `tune` needs of a CellRunner."""
+    return SimpleNamespace(
+        hosts={"torch": host}, missing={}, lock=SimpleNamespace(held=nullcontext),
+        start=lambda frameworks: None, stop=lambda: None, environment=environment,
+        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
+    )  # fmt: skip
 
 
 class PlugIn(FakeHost):
@@ -67,11 +77,7 @@ def test_it_says_what_later_runs_will_find(
 ) -> None:
     file = tmp_path / "choices.json"
     store_choices(file, earlier)
-    runner = SimpleNamespace(
-        hosts={"torch": host}, missing={}, lock=SimpleNamespace(held=nullcontext),
-        start=lambda frameworks: None, stop=lambda: None, environment=dict,
-        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
-    )  # fmt: skip
+    runner = runner_of(host)
     tune_plan = tune.tune_plan
     monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
     monkeypatch.setattr(tune, "cache_file", lambda environment, purpose: file)
@@ -105,13 +111,9 @@ def test_modules_have_choices_of_their_own_made_without_keeping_memory(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """Each purpose has an equal part of the time; a plan without a place of its own has all."""
+    """Each purpose has an equal part of the time, and what the one before it leaves."""
     host, seconds = FakeHost(), list[float]()
-    runner = SimpleNamespace(
-        hosts={"torch": host}, missing={}, lock=SimpleNamespace(held=nullcontext),
-        start=lambda frameworks: None, stop=lambda: None, environment=dict,
-        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
-    )  # fmt: skip
+    runner = runner_of(host)
 
     def race(*given: Any, **named: Any) -> Race:
         seconds.append(given[2])
@@ -129,7 +131,6 @@ def test_modules_have_choices_of_their_own_made_without_keeping_memory(
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(purposes)
     kept = [request["keep_memory"] for request in host.requests]
     assert kept == [purpose is Purpose.RUNS for purpose in purposes]
-    # What the first one leaves of its part is for the second: here nearly all of it.
     assert seconds[0] == pytest.approx(60 / len(purposes), abs=1)
     assert seconds[1:] == pytest.approx([60.0] * (len(purposes) - 1), abs=5)
     out = " ".join(capsys.readouterr().out.split())
@@ -154,12 +155,7 @@ def test_each_device_of_a_list_is_tuned_as_a_run_measures_on_it(
             used.append(os.sched_getaffinity(0))
             return {"asked": device}
 
-        return SimpleNamespace(
-            hosts={"torch": hosts[devices.index(device)]}, missing={}, observer=Silent(),
-            lock=SimpleNamespace(held=nullcontext), environment=environment,
-            start=lambda frameworks: None, stop=lambda: None,
-            limits=lambda: SimpleNamespace(memory_bytes=None),
-        )  # fmt: skip
+        return runner_of(hosts[devices.index(device)], environment)
 
     def race(*given: Any, **named: Any) -> Race:
         seconds.append(given[2])
@@ -205,11 +201,7 @@ def test_each_slot_is_tuned_as_a_run_measures_in_it(
         used.append((environment["place"], os.sched_getaffinity(0)))
         return tmp_path / environment["place"]
 
-    runner = SimpleNamespace(
-        hosts={"torch": FakeHost()}, missing={}, lock=SimpleNamespace(held=nullcontext),
-        start=lambda frameworks: None, stop=lambda: None, environment=dict,
-        limits=lambda: SimpleNamespace(memory_bytes=None), observer=Silent(),
-    )  # fmt: skip
+    runner = runner_of(FakeHost())
     tune_plan = tune.tune_plan
     monkeypatch.setattr(tune, "CellRunner", lambda *given: runner)
     monkeypatch.setattr(tune, "cache_file", file)
