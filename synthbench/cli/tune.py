@@ -102,8 +102,8 @@ def tune(
     say(f"\nChoices kept in {', '.join(tuned.files)}: {len(tuned.kept)}")
     if disturbed:
         say(
-            f"Of these, disturbed while they were timed: {disturbed}; the next run makes its own "
-            "again, as far as its time allows, and modules do not use theirs"
+            f"Of these, disturbed while they were timed: {disturbed}; runs time these again, as "
+            "far as their time allows, and modules do not use them"
         )
     if others := sum(map(len, tuned.choices.values())) - len(tuned.kept):
         say(
