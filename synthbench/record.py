@@ -88,7 +88,8 @@ class Timing(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     build_seconds: Seconds
-    compile_seconds: Seconds | None  # None: an earlier process of the run compiled the program
+    compile_seconds: Seconds | None  # None: an earlier record of the run has it
+    compiled_at: str | None = None  # when, if another process compiled it; None: this one did
     first_step_seconds: Seconds
     warmup_steps: NonNegativeInt
     samples: list[Seconds]  # seconds of each steady-state step, in order

@@ -13,7 +13,7 @@ from synthbench.backends.kernel_choice import take, taken_kernel
 from synthbench.backends.kernel_record import force_long_kernels, record_kernel, recording_kernels
 from synthbench.kernel import Kernel
 from synthbench.measure.timing import timed
-from synthbench.record import Measurements, PairedBaseline, Record
+from synthbench.record import Measurements, PairedBaseline, Record, now
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
@@ -25,6 +25,7 @@ from synthbench.suites.plan import make_plan
 from synthbench.suites.suite import parse_suite
 from synthbench.tasks import cost, paired
 from synthbench.tasks.base import Baseline
+from synthbench.tasks.paired import PairedStep
 from synthbench.tasks.programs import Programs, counted_once
 from tests.test_tables import cell
 
@@ -38,6 +39,16 @@ def _freed_memory_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cost, "keep_freed_memory", lambda: False)
     for module in (cost, paired):
         monkeypatch.setattr(module, "raise_memory_limit", lambda more: None)
+
+
+def shared(folder: Path, *, is_known: bool = False) -> Programs:
+    of_run = folder / "of the run"
+    of_run.mkdir(exist_ok=True)
+    return Programs(folder, of_run, is_known)
+
+
+def files(folder: Path, suffix: str) -> list[Path]:
+    return sorted(file for file in folder.iterdir() if file.is_file() and file.suffix == suffix)
 
 
 def measured(
@@ -61,7 +72,7 @@ def baseline_of(framework: str, **fields: Any) -> Baseline:
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_cell_times_its_baseline_and_is_itself_as_without(framework: str, tmp_path: Path) -> None:
     alone, _ = measured(framework, None)
-    programs = Programs(tmp_path, load_own=False)
+    programs = shared(tmp_path)
     found, notes = measured(framework, baseline_of(framework), programs=programs)
     again, _ = measured(framework, baseline_of(framework), programs=programs)
     assert notes == []
@@ -99,43 +110,117 @@ def test_a_kept_program_gives_the_same_bits_and_kernels(
         take(Kernel("of an earlier cell"))
         baseline = Baseline(own, None)
         step = paired.build_step(backend, baseline)
-        paired.compile_baseline(step, baseline, Programs(tmp_path, load_own=True))
+        paired.compile_baseline(step, baseline, shared(tmp_path, is_known=True))
         produced = step()
         step.wait(produced)
         found.append((step.first_losses, step.sample(produced).tobytes(), taken_kernel()))
     assert found[0] == found[1]
     assert found[0][2] != Kernel("of an earlier cell")
-    assert len(list(tmp_path.iterdir())) == (framework == "jax")
+    assert len(files(tmp_path, "")) == len(files(tmp_path, ".compiled")) == (framework == "jax")
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_cell_loads_its_own_program_only_where_that_is_allowed(
-    framework: str, tmp_path: Path
-) -> None:
-    kinds = (Programs(tmp_path, load_own=False),) * 2 + (Programs(tmp_path, load_own=True),)
+def test_a_run_has_the_compile_time_of_a_kept_program_once(framework: str, tmp_path: Path) -> None:
+    """Also where an earlier run has compiled it; an eager step has its own time each time."""
+    begun = now()
+    kinds = (shared(tmp_path), shared(tmp_path, is_known=True), shared(tmp_path))
     found = [measured(framework, None, programs=each)[0] for each in kinds]
-    compiled = [one.timing.compile_seconds is not None for one in found if one.timing is not None]
-    assert compiled == [True, True, framework == "torch"]
+    first, second, later = (one.timing for one in found)
+    assert first is not None and second is not None and later is not None
+    assert first.compile_seconds is not None
+    assert first.compiled_at is None
+    if framework == "torch":
+        assert second.compile_seconds is not None
+        assert later.compiled_at is None
+    else:
+        assert (second.compile_seconds, second.compiled_at) == (None, None)
+        assert later.compile_seconds == first.compile_seconds
+        assert later.compiled_at is not None
+        assert begun <= later.compiled_at <= now()
     for one in found[1:]:
         assert (one.kernels, one.kernel_choice, one.flops, one.predicted_memory) == (
             found[0].kernels, found[0].kernel_choice, found[0].flops, found[0].predicted_memory
         )  # fmt: skip
 
 
+@pytest.mark.parametrize("content", ["", "[1.0]", '["fast", 1]', None])
+def test_a_program_without_its_compile_time_is_compiled(
+    content: str | None, tmp_path: Path
+) -> None:
+    programs = shared(tmp_path)
+    first, _ = measured("jax", None, programs=programs)
+    (facts,) = (
+        file
+        for file in files(tmp_path, ".compiled")
+        if file.stem == programs.file(cell("R", "jax", "train", 16), None).name
+    )
+    if content is None:
+        facts.unlink()
+    else:
+        facts.write_text(content)
+    again, _ = measured("jax", None, programs=programs)
+    assert first.timing is not None
+    assert again.timing is not None
+    assert again.timing.compile_seconds != first.timing.compile_seconds
+    assert again.timing.compiled_at is None
+
+
+def test_the_fixed_work_beside_steps_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its product and the smallest step: compiling both takes as long as most steps together."""
+    operation = backend_of("jax").smallest_step("cpu")
+    compiled: list[object] = []
+    compile_it = type(operation).compile
+
+    def count(self: object) -> None:
+        compiled.append(self)
+        compile_it(self)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(operation), "compile", count)
+    first, _ = measured("jax", None, programs=shared(tmp_path))
+    assert len(compiled) == 2
+    second, _ = measured("jax", None, programs=shared(tmp_path))
+    assert len(compiled) == 2
+    for one in (first, second):
+        assert one.timing is not None
+        assert one.timing.calibration is not None
+        assert min(one.timing.calibration.seconds) > 0
+        assert one.timing.dispatch_seconds is not None
+        assert 0 < one.timing.dispatch_seconds < min(one.timing.calibration.seconds)
+
+
+def test_a_loaded_operation_computes_the_same(tmp_path: Path) -> None:
+    backend, file, found = backend_of("jax"), tmp_path / "product", []
+    for loads in (False, True):
+        (product,) = backend.matrix_products("float32", "cpu", 32)
+        assert product.load(file) is loads
+        if not loads:
+            product.compile()
+            product.keep(file, [])
+        produced = product()
+        product.wait(produced)
+        found.append(np.asarray(produced))
+    a, b = np.random.default_rng(0).random((2, 32, 32), dtype=np.float32)
+    np.testing.assert_allclose(found[0], a @ b, rtol=1e-5)
+    np.testing.assert_array_equal(found[0], found[1])
+
+
 def test_a_kept_program_that_cannot_be_used_is_compiled_instead(tmp_path: Path) -> None:
-    programs = Programs(tmp_path, load_own=True)
-    own = cell("R", "jax", "train", 16)
-    programs.file(own, None).write_bytes(b"of a full disk")
+    programs = shared(tmp_path, is_known=True)
+    measured("jax", None, programs=programs)
+    programs.file(cell("R", "jax", "train", 16), None).write_bytes(b"of a full disk")
     found, _ = measured("jax", None, programs=programs)
     assert found.timing is not None
     assert found.timing.compile_seconds is not None
+    assert found.timing.compiled_at is None
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 def test_a_run_counts_the_same_program_once(
     framework: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    programs = Programs(tmp_path, load_own=True)
+    programs = shared(tmp_path, is_known=True)
     first, _ = measured(framework, baseline_of(framework), programs=programs)
 
     def again(*parts: object) -> NoReturn:
@@ -154,7 +239,7 @@ def test_a_run_counts_the_same_program_once(
 
 def test_counts_are_shared_only_by_cells_of_the_same_content_and_kernel(tmp_path: Path) -> None:
     numbers = iter(range(100))
-    programs = Programs(tmp_path, load_own=True)
+    programs = shared(tmp_path, is_known=True)
 
     def counted(what: str, own: Cell, kernel: str = "", shared: Programs | None = programs) -> int:
         chosen = Kernel(kernel) if kernel else None
@@ -180,7 +265,7 @@ class Unpicklable:
 
 
 def test_a_count_that_fails_is_tried_again(tmp_path: Path) -> None:
-    programs, own = Programs(tmp_path, load_own=True), cell("R", "torch", "train", 16)
+    programs, own = shared(tmp_path, is_known=True), cell("R", "torch", "train", 16)
 
     def fails() -> int:
         raise RuntimeError("not now")
@@ -241,8 +326,8 @@ def test_programs_of_other_cells_and_kernels_are_kept_apart(tmp_path: Path) -> N
         baseline_of("jax")._replace(kernel=kernel),
     ):  # fmt: skip
         step = paired.build_step(backend, each)
-        paired.compile_baseline(step, each, Programs(tmp_path, load_own=True))
-    assert len(list(tmp_path.iterdir())) == 3
+        paired.compile_baseline(step, each, shared(tmp_path, is_known=True))
+    assert len(files(tmp_path, "")) == 3
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
@@ -305,6 +390,37 @@ def test_a_step_of_the_baseline_is_timed_as_often_as_its_length_needs(
     assert [each.seconds for each in built] == [taken]
 
 
+def test_the_seconds_of_a_baseline_are_found_once_in_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, built, build = iter((0.011, 0.012)), list[PairedStep](), paired.build_paired
+    monkeypatch.setattr(paired, "about", lambda step, first, most: next(found))
+    monkeypatch.setattr(cost, "build_paired", lambda *given: keep(built, build(*given)))
+    for programs in (shared(tmp_path), shared(tmp_path)):
+        measured("torch", baseline_of("torch"), programs=programs)
+    other = shared(tmp_path)._replace(of_run=tmp_path)  # the folder of another run
+    measured("torch", baseline_of("torch"), programs=other)
+    assert [each.seconds for each in built] == [0.011, 0.011, 0.012]
+
+
+def keep(built: list[PairedStep], step: PairedStep) -> PairedStep:
+    built.append(step)
+    return step
+
+
+def test_a_baseline_that_once_took_too_long_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter((9.0, 0.012))
+    monkeypatch.setattr(paired, "about", lambda step, first, most: next(found))
+    beside = []
+    for _ in range(2):
+        one, _ = measured("torch", baseline_of("torch"), programs=shared(tmp_path))
+        assert one.timing is not None
+        beside.append(one.timing.baseline is not None)
+    assert beside == [False, True]
+
+
 def test_a_baseline_beside_a_cell_is_held_to_the_kernels_of_its_own_cell() -> None:
     runner = CellRunner(Measure(), "cpu", [], Silent())
     own, other = cell("V", "torch", "train", 16), cell("R", "torch", "train", 16)
@@ -335,7 +451,7 @@ def test_a_baseline_with_one_kernel_has_no_choice_though_the_cell_has(
     framework: str, tmp_path: Path
 ) -> None:
     """Its choice would be that of each cell, so that every second cell would be quarantined."""
-    programs = Programs(tmp_path, load_own=False)
+    programs = shared(tmp_path)
     for _ in range(2):  # compiled, and then loaded in JAX
         reference = baseline_of(framework, form="reference")
         found, notes = measured(framework, reference, programs=programs)

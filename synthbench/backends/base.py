@@ -117,7 +117,26 @@ def sample_indices(size: int) -> Array:
     return np.sort(np.random.default_rng(size).integers(0, size, SAMPLE_SIZE))
 
 
-class Step(Protocol):
+class Program(Protocol):
+    """What can be compiled once, and loaded by other processes of the same run."""
+
+    def compile(self) -> None:
+        """Trace and compile for these shapes; what is eager does nothing."""
+
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep the compiled program, and the kernels in it, for `load`; nothing if that cannot be.
+
+        `kernels`: those that were recorded while it was compiled.
+        """
+
+    def load(self, file: Path) -> bool:
+        """Use the program that another process kept of the same; whether there was one.
+
+        The kernels in it are recorded. Only for files of `keep`: one like these can hold any code.
+        """
+
+
+class Step(Program, Protocol):
     """One built step (forward, or a whole train step) on one batch, ready to be called.
 
     Call `compile` once, then the object itself as often as needed. A call may return before the
@@ -140,21 +159,6 @@ class Step(Protocol):
     @property
     def first_losses(self) -> list[float]:
         """The losses of the first FIRST_LOSSES train steps since it was built."""
-
-    def compile(self) -> None:
-        """Trace and compile for the shapes of this batch; an eager step does nothing."""
-
-    def keep(self, file: Path, kernels: Sequence[str]) -> None:
-        """Keep the compiled program, and the kernels in it, for `load`; nothing if that cannot be.
-
-        `kernels`: those that were recorded while it was compiled.
-        """
-
-    def load(self, file: Path) -> bool:
-        """Use the program that another process kept of the same step; whether there was one.
-
-        The kernels in it are recorded. Only for files of `keep`: one like these can hold any code.
-        """
 
     def __call__(self) -> Any:
         """Start one step and return its results, which may not be complete yet."""
@@ -268,14 +272,21 @@ class Trainer(Protocol):
 VALUE, FIRST_MOMENT, SECOND_MOMENT = "value/", "first_moment/", "second_moment/"
 
 
-class Operation(Protocol):
-    """One operation, ready to be called; `wait` works as in `Step`."""
+class Work(Protocol):
+    """What can be done again and again; `wait` works as in `Step`."""
 
     def __call__(self) -> Any:
-        """Start the operation and return its result, which may not be complete yet."""
+        """Start the work and return its result, which may not be complete yet."""
 
     def wait(self, produced: Any) -> None:
         """Block until `produced` is complete."""
+
+
+class Operation(Work, Program, Protocol):
+    """One operation; its first call compiles it, unless `compile` or `load` was called before."""
+
+
+Prepare = Callable[[str, Operation], None]  # compiles or loads an operation, given its name
 
 
 class Backend(Protocol):

@@ -9,7 +9,7 @@ from typing import NamedTuple
 # Of samples, between the fixed work: what disturbs comes in bursts of milliseconds.
 BLOCK_SECONDS = 0.03
 REPETITIONS = 2  # of the fixed work, for every BLOCK_SECONDS of samples
-MOST_REPETITIONS = 16  # at a time
+MOST_REPETITIONS = 8  # at a time
 # A step that is shorter runs once without being a sample after other work, which has displaced its
 # data in the caches and let its threads sleep: on two cores 4% to 18% longer at 1 to 40 ms. Where
 # one program has one step in a turn and the other several, only the first would show it. Of longer

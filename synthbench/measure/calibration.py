@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from synthbench.backends.base import Backend
+from synthbench.backends.base import Backend, Prepare
 from synthbench.devices import is_host
 from synthbench.measure.timing import timed
 
@@ -18,9 +18,15 @@ class CalibrationProduct:
     """A fixed matrix product in the framework of the cell; a call times it so many times."""
 
     def __init__(
-        self, backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
+        self,
+        backend: Backend,
+        device: str,
+        clock: Callable[[], float] = time.perf_counter,
+        prepare: Prepare | None = None,
     ) -> None:
         self._product = backend.matrix_products(DTYPE, device, SIDE)[0]
+        if prepare is not None:
+            prepare(f"product {backend.name} {device} {DTYPE} {SIDE}", self._product)
         self._clock = clock
 
     def __call__(self, times: int) -> list[float]:
@@ -34,6 +40,11 @@ class CalibrationProduct:
         return [timed(self._product, self._product.wait, self._clock) for _ in range(times)]
 
 
-def calibration_product(backend: Backend, device: str) -> CalibrationProduct | None:
-    """The product of a cell on the host; None on an accelerator, whose clock is recorded."""
-    return CalibrationProduct(backend, device) if is_host(device) else None
+def calibration_product(
+    backend: Backend, device: str, prepare: Prepare | None = None
+) -> CalibrationProduct | None:
+    """The product of a cell on the host; None on an accelerator, whose clock is recorded.
+
+    `prepare` gets it with its name, before its first call.
+    """
+    return CalibrationProduct(backend, device, prepare=prepare) if is_host(device) else None

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
-from synthbench.backends.base import BACKENDS, Backend, Operation
+from synthbench.backends.base import BACKENDS, Backend, Prepare, Work
 from synthbench.devices import is_host
 from synthbench.errors import UnsupportedError
 from synthbench.measure.environment import usable_cores
@@ -101,7 +101,7 @@ def ceiling_of(
     )
 
 
-def raise_clock(operation: Operation, device: str, clock: Callable[[], float]) -> None:
+def raise_clock(operation: Work, device: str, clock: Callable[[], float]) -> None:
     """Keep a device busy until its clock is high; ten products last less than that takes."""
     begin = clock()
     while clock() - begin < least_warmup_seconds(device):
@@ -109,7 +109,7 @@ def raise_clock(operation: Operation, device: str, clock: Callable[[], float]) -
 
 
 def best_seconds(
-    operation: Operation, clock: Callable[[], float] = time.perf_counter, most: float = SECONDS
+    operation: Work, clock: Callable[[], float] = time.perf_counter, most: float = SECONDS
 ) -> float:
     """The shortest time of an operation, after one warm-up call, within about `most` seconds."""
     operation.wait(operation())
@@ -123,9 +123,17 @@ def best_seconds(
 
 
 def smallest_step_seconds(
-    backend: Backend, device: str, clock: Callable[[], float] = time.perf_counter
+    backend: Backend,
+    device: str,
+    clock: Callable[[], float] = time.perf_counter,
+    prepare: Prepare | None = None,
 ) -> float:
-    """The shortest time of the smallest possible step, a lower bound for any step."""
+    """The shortest time of the smallest possible step, a lower bound for any step.
+
+    `prepare` gets the step with its name, before its first call.
+    """
     step = backend.smallest_step(device)
+    if prepare is not None:
+        prepare(f"smallest step {backend.name} {device}", step)
     step.wait(step())
     return min(timed(step, step.wait, clock) for _ in range(50))

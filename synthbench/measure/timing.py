@@ -28,7 +28,7 @@ MAX_WARMUP_STEPS = 1000
 # Below this a core, or an accelerator, may still be raising its clock.
 HOST_WARMUP_SECONDS = 0.02
 ACCELERATOR_WARMUP_SECONDS = 0.5
-WARMUP_SHARE = 1 / 3  # of max_seconds, at most
+WARMUP_SHARE = 1 / 4  # of max_seconds, at most
 MAX_SAMPLES = 1000  # more would fill the disk without narrowing the interval
 MIN_PRECISE_SAMPLES = 6  # with fewer, no interval between samples has 95% confidence
 GROWTH = 1.25  # the interval is computed again after the samples grew by this factor

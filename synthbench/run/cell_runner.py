@@ -67,7 +67,8 @@ class CellRunner:
         self.checks = Checks(observer, self.ask)
         self.baselines: Mapping[str, Cell] = {}  # id of a cell -> what is timed beside it
         self.planned: Mapping[str, Cell] = {}  # as `Work.planned`
-        self.kept: TemporaryDirectory[str] | None = None  # for compiled programs
+        self.kept: TemporaryDirectory[str] | None = None  # for what its processes share
+        self.programs: Path | None = None  # of earlier runs too; None: of this one alone
         self.compiled: dict[str, int] = {}  # id of a cell -> the round that has its compile time
         self.settled: dict[str, Record] = {}
         self.usual_distance = UsualDistance()  # of the cores of this machine
@@ -253,7 +254,11 @@ class CellRunner:
         if (planned := self.planned.get(cell.id)) is not None:
             content["planned"] = planned.model_dump(mode="json")
         if self.kept is not None and is_host(cell.device) and cell.devices == 1:
-            content["programs"] = [self.kept.name, cell.id in self.compiled]
+            content["programs"] = [
+                self.kept.name if self.programs is None else str(self.programs),
+                self.kept.name,
+                cell.id in self.compiled,
+            ]
         if baseline is not None:
             kernel = kernel_for(baseline, self.choices)
             content["baseline"] = {

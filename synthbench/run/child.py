@@ -143,7 +143,7 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
                 checkpoints,
                 None if baseline is None else _baseline(**baseline),
                 _kernel(content["kernel"]),
-                None if programs is None else Programs(Path(programs[0]), programs[1]),
+                None if programs is None else _programs(*programs),
                 content["cores_may_be_near"],
                 None if planned is None else Cell.model_validate(planned),
             )
@@ -171,6 +171,10 @@ def _perform(backend: Backend, job: Job, stages: _Stages) -> tuple[Any, list[str
 
 def _baseline(cell: dict[str, Any], kernel: dict[str, Any] | None) -> Baseline:
     return Baseline(Cell.model_validate(cell), _kernel(kernel))
+
+
+def _programs(folder: str, of_run: str, is_known: bool) -> Programs:
+    return Programs(Path(folder), Path(of_run), is_known)
 
 
 def _kernel(content: dict[str, Any] | None) -> Kernel | None:

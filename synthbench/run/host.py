@@ -34,7 +34,13 @@ from synthbench.run.supervise import Ended, supervise
 # Modules that a framework and its tools, or NumPy's median, import on first use: imported here, not
 # in every child.
 PRELOAD: dict[str, tuple[str, ...]] = {
-    "torch": ("numpy.ma", "torch._dynamo", "torch._subclasses.schema_check_mode", "fvcore.nn"),
+    "torch": (
+        "numpy.ma",
+        "torch._dynamo",
+        "torch._subclasses.schema_check_mode",
+        "torch.profiler._cupti_monitor",
+        "fvcore.nn",
+    ),
     "jax": (
         "numpy.ma",
         "jax.experimental.multihost_utils",

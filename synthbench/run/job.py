@@ -59,7 +59,7 @@ class Reply:
 
     def encode(self) -> bytes:
         """One line."""
-        return json.dumps(asdict(self)).encode() + b"\n"
+        return json.dumps(vars(self)).encode() + b"\n"
 
     @classmethod
     def decode(cls, line: bytes) -> Reply:

@@ -150,6 +150,13 @@ class Measure(Section):
         "with the same code of synthbench, versions and kernels. Runs with plug-ins always do.",
         examples=[True],
     )
+    compile_again: bool = Field(
+        default=False,
+        description="Also compile the programs that an earlier run has kept, of JAX on a CPU of "
+        "this machine, with the same code of synthbench, versions and kernels. Runs with plug-ins "
+        "always do.",
+        examples=[True],
+    )
     force: bool = Field(
         default=False,
         description="Also run cells that are predicted not to fit into memory.",

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from synthbench.backends.base import Backend, Step
+from synthbench.backends.base import Backend, Prepare, Step
 from synthbench.backends.kernel_choice import taken_kernel
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.devices import is_host
@@ -60,7 +60,12 @@ from synthbench.tasks.base import Task, TaskContext
 from synthbench.tasks.cost_counts import count, kernels_not_checked, measure_memory, why_missing
 from synthbench.tasks.cost_metrics import COST_METRICS
 from synthbench.tasks.paired import PairedStep, build_paired
-from synthbench.tasks.programs import compile_or_load, counted_once
+from synthbench.tasks.programs import (
+    Compiled,
+    compile_operation,
+    compile_or_load,
+    counted_once,
+)
 
 # Address space for freed memory that is kept, in units of a step's peak: gaps that small buffers
 # leave are too small for large ones, which then need new space.
@@ -145,7 +150,7 @@ def measure_step(
 
     context.stage("compiling")
     with recording_kernels() as compiling:
-        compile_seconds = compile_step(context, step)
+        compiled = compile_step(context, step)
     if (plan := step.predict_memory()) is not None:
         context.require_memory(plan)
 
@@ -174,7 +179,8 @@ def measure_step(
     after = core_distance() if before is not None else None
     measured.timing = Timing(
         build_seconds=build_seconds,
-        compile_seconds=compile_seconds,
+        compile_seconds=None if compiled is None else compiled.seconds,
+        compiled_at=None if compiled is None else compiled.at,
         first_step_seconds=first_seconds,
         warmup_steps=steady.warmup_steps,
         samples=[round(seconds, 9) for seconds in steady.samples],
@@ -185,7 +191,7 @@ def measure_step(
         baseline=paired.measured(steady.baseline) if paired and steady.baseline else None,
         core_distances=None if before is None or after is None else [before, after],
         keeps_memory=keeps_memory,
-        dispatch_seconds=smallest_step_seconds(backend, cell.device),
+        dispatch_seconds=smallest_step_seconds(backend, cell.device, prepare=prepare_of(context)),
     )
     context.stage("filling the queue")
     median = float(np.median(steady.samples))
@@ -211,12 +217,22 @@ def measure_step(
     return notes
 
 
-def compile_step(context: TaskContext, step: Step) -> float | None:
-    """Compile the cell's step; the seconds of that, or None if its program was loaded instead."""
+def compile_step(context: TaskContext, step: Step) -> Compiled | None:
+    """Compile the cell's step, or load its program; how long compiling took.
+
+    None for a loaded program whose compile time an earlier record of this run has.
+    """
     programs = context.programs
     if programs is None:
         return compile_or_load(step, None)
-    return compile_or_load(step, programs.file(context.cell, context.kernel), programs.load_own)
+    found = compile_or_load(step, programs.file(context.cell, context.kernel))
+    return None if found.at is not None and programs.is_known else found
+
+
+def prepare_of(context: TaskContext) -> Prepare | None:
+    """What compiles operations of the harness once for all processes; None: each does it itself."""
+    programs = context.programs
+    return None if programs is None else partial(compile_operation, programs)
 
 
 def require_parallel(cell: Cell) -> None:
@@ -318,7 +334,7 @@ def time_step(
         least_warmup=least_warmup_seconds(context.cell.device),
         watch=monitor,
         inspect=inspect,
-        calibrate=calibration_product(context.backend, context.cell.device),
+        calibrate=calibration_product(context.backend, context.cell.device, prepare_of(context)),
         beside=None if paired is None else paired.beside,
         pages=new_pages if is_host(context.cell.device) else lambda: 0,
     )
@@ -341,7 +357,8 @@ def repeat_first_steps(context: TaskContext, step: Step, draw_seconds: float) ->
     """
     timing = context.measured.timing
     assert timing is not None
-    spent = timing.build_seconds + (timing.compile_seconds or 0.0) + sum(timing.samples)
+    compiling = timing.compile_seconds if timing.compiled_at is None else None  # in this process
+    spent = timing.build_seconds + (compiling or 0.0) + sum(timing.samples)
     # Each start value is drawn again, and copied.
     steps = affordable_steps(
         statistics.median(timing.samples), 2 * draw_seconds, spent, len(step.first_losses)

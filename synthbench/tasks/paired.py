@@ -97,14 +97,22 @@ def build_paired(context: TaskContext, baseline: Baseline) -> PairedStep:
             raise_memory_limit(max(own.peak_bytes - predicted, 0))
         first = timed(step, step.wait)
         choice = taken_kernel()
-        most = context.measure.max_seconds / FEWEST_STEPS
-        seconds = about(step, first, most)
+        find = partial(usable_seconds, step, first, context.measure.max_seconds)
+        of_run = None if context.programs is None else context.programs.only_of_run
+        seconds = counted_once(of_run, "seconds", cell, baseline.kernel, find)
+    return PairedStep(baseline, step, list(kernels), choice, seconds)
+
+
+def usable_seconds(step: Step, first: float, max_seconds: float) -> float:
+    """`about`; raises NotPairedError where it is too long for the `max_seconds` of a cell."""
+    most = max_seconds / FEWEST_STEPS
+    seconds = about(step, first, most)
     if seconds > most:
         raise NotPairedError(
             f"a step takes {seconds:.3g} s, and {FEWEST_STEPS} of them more than max_seconds "
-            f"{context.measure.max_seconds:g}"
+            f"{max_seconds:g}"
         )
-    return PairedStep(baseline, step, list(kernels), choice, seconds)
+    return seconds
 
 
 def about(step: Step, first: float, most: float) -> float:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from synthbench.backends.jax.kept_program import keep_program, load_program
 from synthbench.backends.jax.module import DTYPES
 from synthbench.backends.jax.placement import find_device
 from synthbench.backends.jax.precision import full_precision
 
 
 class JaxOperation:
-    """One compiled operation on arrays that exist already; see `Operation` in backends/base.py.
+    """One operation on arrays that exist already; see `Operation` in backends/base.py.
 
     With `donates_last`, the result takes the memory of the last array and replaces it.
     """
@@ -25,12 +27,29 @@ class JaxOperation:
     ) -> None:
         self.dtype, self.arrays, self.donates_last = dtype, arrays, donates_last
         donated = (len(arrays) - 1,) if donates_last else ()
-        program = jax.jit(function, donate_argnums=donated, keep_unused=True)
-        with full_precision(dtype):
-            self.executable = program.lower(*arrays).compile()
+        self.program = jax.jit(function, donate_argnums=donated, keep_unused=True)
+        self.executable: Any = None
+
+    def compile(self) -> None:
+        """Compile it for these arrays."""
+        with full_precision(self.dtype):
+            self.executable = self.program.lower(*self.arrays).compile()
+
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep the program, unless that fails."""
+        keep_program(file, self.executable)
+
+    def load(self, file: Path) -> bool:
+        """Load what `keep` kept, if it has and this process can use it."""
+        if (kept := load_program(file)) is None:
+            return False
+        self.executable, _ = kept
+        return True
 
     def __call__(self) -> Any:
         """Start the operation and return its result."""
+        if self.executable is None:
+            self.compile()
         with full_precision(self.dtype):
             produced = self.executable(*self.arrays)
         if self.donates_last:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +11,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import nnx
-from jax.experimental.serialize_executable import deserialize_and_load, serialize
 
 from synthbench.backends.base import (
     FIRST_LOSSES,
@@ -24,6 +21,7 @@ from synthbench.backends.base import (
     sample_indices,
 )
 from synthbench.backends.jax import flops, memory, placement
+from synthbench.backends.jax.kept_program import keep_program, load_program
 from synthbench.backends.jax.model import cross_entropy
 from synthbench.backends.jax.module import DTYPES, name_of, named_parameters, split, to_numpy
 from synthbench.backends.jax.precision import compiler_options, full_precision
@@ -116,22 +114,14 @@ class JaxStep:
             self.executable = self.program.lower(*self._arguments).compile()
 
     def keep(self, file: Path, kernels: Sequence[str]) -> None:
-        """Keep the program, unless that fails: Python functions in it can raise anything."""
-        with suppress(Exception):
-            content = pickle.dumps((serialize(self.executable), list(kernels), taken_kernel()))
-            part = file.with_name(f"{file.name}.part")
-            part.write_bytes(content)
-            part.replace(file)
+        """Keep the program, unless that fails."""
+        keep_program(file, self.executable, (list(kernels), taken_kernel()))
 
     def load(self, file: Path) -> bool:
         """Load what `keep` kept, if it has and this process can use it."""
-        if not file.exists():
+        if (kept := load_program(file)) is None:
             return False
-        try:
-            serialized, kernels, taken = pickle.loads(file.read_bytes())
-            self.executable = deserialize_and_load(*serialized)
-        except Exception:  # whatever it is, the step can still be compiled
-            return False
+        self.executable, (kernels, taken) = kept
         for kernel in kernels:
             record_kernel(kernel)
         take(taken)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -19,6 +20,16 @@ class TorchOperation:
     def __init__(self, function: Callable[[], Tensor], device: str) -> None:
         self.function = function
         self.device = find_device(device)
+
+    def compile(self) -> None:
+        """Do nothing: it is eager."""
+
+    def keep(self, file: Path, kernels: Sequence[str]) -> None:
+        """Keep nothing: there is no program."""
+
+    def load(self, file: Path) -> bool:
+        """There is never a kept program."""
+        return False
 
     def __call__(self) -> Tensor:
         """Start the operation and return its result."""

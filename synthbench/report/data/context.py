@@ -50,6 +50,7 @@ class Context:
     qualities: Sequence[Quality] = ()  # of its trainings
     agreements: Sequence[Agreement] = ()  # of the frameworks, about the same
     checks_parity: bool = True  # before a cell is measured
+    started: str = ""  # ISO 8601, UTC
 
     def ceilings_of(self, machine: str) -> Sequence[Ceiling]:
         """The ceilings of a machine; all of the run where that is not known."""
@@ -86,6 +87,7 @@ def context_of(run: Run, grid: Grid, noise: Noise) -> Context:
     return Context(
         baseline, tuple(lines), noise, tuple(run.info.ceilings), ceilings, choices, remarks,
         checks_parity=run.info.settings.get("measure", {}).get("parity", True),
+        started=run.info.started,
     )  # fmt: skip
 
 

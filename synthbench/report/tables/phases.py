@@ -38,5 +38,21 @@ def phases(grid: Grid, context: Context) -> Table:
             " break-even: the number of steps after which compiling pays off: the time of "
             "compilation and first step, over what each later step saves."
         )
+    if earlier := compiled_earlier(grid, context.started):
+        note += (
+            f" The compile times of {' and '.join(earlier)} are those of an earlier run, whose "
+            "programs this one has loaded (`compiled_at` in the records)."
+        )
     title = "Build, compile, first step, steady state"
     return Table("phases", title, note, context.shared, tuple(columns), rows)
+
+
+def compiled_earlier(grid: Grid, started: str) -> list[str]:
+    """The frameworks with a compile time from before the run `started`."""
+    timings = [(record.cell.framework, record.measurements.timing) for record in grid.latest]
+    found = {
+        framework
+        for framework, timing in timings
+        if timing is not None and timing.compiled_at is not None and timing.compiled_at < started
+    }
+    return [framework for framework in grid.frameworks() if framework in found]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from synthbench.measure.environment import machine_id, machine_kind
 from synthbench.measure.kernel_cache import cache_file
 from synthbench.measure.parity_cache import ParityCache, parity_file
+from synthbench.measure.program_cache import use_program_folder
 from synthbench.record import Record
 from synthbench.registry import has_installed_extensions
 from synthbench.run.cell_runner import CellRunner
@@ -63,6 +64,8 @@ class OnePlace(Executor):
         has_plugins = bool(work.plugins) or has_installed_extensions()
         if measure.parity and not measure.parity_again and not has_plugins:
             runner.checks.kept = ParityCache(parity_file(environment))
+        if not measure.compile_again and not has_plugins:
+            runner.programs = use_program_folder(environment)
         if measure.kernel_seconds and cells:
             baseline = work.plan.settings.baseline
             choose_kernels(runner, cells, cache_file(environment), work.earlier, baseline)
