@@ -117,7 +117,7 @@ class Measure(Section):
         default=10.0,
         description="Seconds of warm-up and steady state together, at most; no step begins after "
         "them, also where there are fewer than `min_samples`. No step of the warm-up begins after "
-        "a third of them. The baseline beside a cell (`paired`) takes as long again.",
+        "a quarter of them. The baseline beside a cell (`paired`) takes as long again.",
         examples=[20.0],
     )
     precision: Share | None = Field(
