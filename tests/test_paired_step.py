@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,7 @@ from synthbench.backends.kernel_choice import take, taken_kernel
 from synthbench.backends.kernel_record import force_long_kernels, record_kernel, recording_kernels
 from synthbench.kernel import Kernel
 from synthbench.measure.timing import timed
-from synthbench.record import Measurements, PairedBaseline, Record, now
+from synthbench.record import Measurements, PairedBaseline, Record, Timing, now
 from synthbench.run.cell_runner import CellRunner
 from synthbench.run.progress import Silent
 from synthbench.run.runner import run_plan
@@ -141,6 +142,28 @@ def test_a_run_has_the_compile_time_of_a_kept_program_once(framework: str, tmp_p
         assert (one.kernels, one.kernel_choice, one.flops, one.predicted_memory) == (
             found[0].kernels, found[0].kernel_choice, found[0].flops, found[0].predicted_memory
         )  # fmt: skip
+
+
+def test_compiling_by_another_process_gives_no_time_to_repeat_steps_in(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They may take a share of what this process has spent."""
+    spent: list[float] = []
+
+    def none(median: float, draw: float, seconds: float, wanted: int) -> int:
+        spent.append(seconds)
+        return 0
+
+    monkeypatch.setattr(cost, "affordable_steps", none)
+    for at in (None, now()):
+        timing = Timing(
+            build_seconds=1.0, compile_seconds=10.0, compiled_at=at, first_step_seconds=1.0,
+            warmup_steps=1, samples=[0.5, 0.5], clock="",
+        )  # fmt: skip
+        context: Any = SimpleNamespace(measured=SimpleNamespace(timing=timing))
+        step: Any = SimpleNamespace(first_losses=[1.0])
+        cost.repeat_first_steps(context, step, 0.0)
+    assert spent == [12.0, 2.0]
 
 
 @pytest.mark.parametrize("content", ["", "[1.0]", '["fast", 1]', None])
