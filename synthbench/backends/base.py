@@ -118,7 +118,7 @@ def sample_indices(size: int) -> Array:
 
 
 class Program(Protocol):
-    """What can be compiled once, and loaded by other processes of the same run."""
+    """What can be compiled once, and loaded by other processes."""
 
     def compile(self) -> None:
         """Trace and compile for these shapes; what is eager does nothing."""

@@ -1,4 +1,4 @@
-"""Compiled programs in files, for other processes of the same run."""
+"""Compiled programs in files, for other processes."""
 
 from __future__ import annotations
 
