@@ -18,6 +18,7 @@ TORCH_ONLY_PARAMETER = "device"
 ONE_SIDED = {
     "jax/mixers/cudnn.py": "PyTorch calls cuDNN's attention through a function of its own",
     "jax/decoding_programs.py": "torch decodes without compiling, position by position",
+    "jax/kept_program.py": "PyTorch runs eagerly, and what torch.compile makes cannot be kept",
     "jax/loop_counts.py": "a loop is one operation of a jaxpr; in torch every iteration runs",
     "torch/cuda_graph.py": "XLA records CUDA graphs by itself",
     "torch/cpu_matmul.py": "only PyTorch has two libraries for matrix products on a CPU",
