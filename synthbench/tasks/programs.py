@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeVar, cast
 from synthbench.backends.base import Operation, Program
 from synthbench.backends.kernel_record import recording_kernels
 from synthbench.kernel import Kernel
+from synthbench.measure.user_cache import write_cached
 from synthbench.record import now
 from synthbench.suites.cell import Cell
 
@@ -74,16 +75,8 @@ def counted_once(
         return cast(T, pickle.loads(file.read_bytes()))
     found = count()
     with suppress(Exception):  # a plug-in's count may hold anything
-        write_whole(file, pickle.dumps(found))
+        write_cached(file, pickle.dumps(found))
     return found
-
-
-def write_whole(file: Path, content: bytes) -> None:
-    """Write a file so that no process meets half of it; nothing happens on a full disk."""
-    with suppress(OSError):
-        part = file.with_name(f"{file.name}.part")
-        part.write_bytes(content)
-        part.replace(file)
 
 
 def compile_or_load(program: Program, file: Path | None) -> Compiled:
@@ -104,7 +97,7 @@ def compile_or_load(program: Program, file: Path | None) -> Compiled:
     if file is not None and facts is not None:
         program.keep(file, list(kernels))
         if file.exists():  # not every program can be kept
-            write_whole(facts, json.dumps([seconds, now()]).encode())
+            write_cached(facts, json.dumps([seconds, now()]).encode())
     return Compiled(seconds, None)
 
 
