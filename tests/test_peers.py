@@ -29,12 +29,14 @@ from benchmarks.peers.pairs import (
     parts,
 )
 from benchmarks.peers.samples import Sample, Side
-from benchmarks.peers.table import render, summary, write_tables
+from benchmarks.peers.table import render, summary, time_ratio, write_tables
 from synthbench.analysis.intervals import ratio_interval
 from synthbench.errors import PackageMissingError, ResultsError, UnknownNameError
 from synthbench.mixers.notation import canonical
 
 RECORDED = Path(__file__).parent / "data" / "peers"
+PROJECT = Path(__file__).parents[1]
+COMMITTED = PROJECT / "results" / "peers" / "cpu-reference"
 FILES = ("peers.md", "peers.csv")
 SIZES: dict[str, Any] = {
     "seq_len": 12, "batch": 2, "d_model": 16, "heads": 2, "dtype": "float32", "device": "cpu",
@@ -184,6 +186,17 @@ def test_the_tables_are_what_the_recorded_samples_give(tmp_path: Path) -> None:
     assert {name: (tmp_path / "copy" / name).read_text() for name in FILES} == expected
     with pytest.raises(ResultsError, match=r"has no samples\.jsonl"):
         write_tables(tmp_path)
+
+
+def test_the_committed_run_is_what_its_samples_say_and_so_is_the_page() -> None:
+    found = samples.read(COMMITTED)
+    expected = {name: (COMMITTED / name).read_text() for name in FILES}
+    assert render(found, samples.read_environment(COMMITTED)) == expected
+    ratios = [time_ratio(one).value for one in found if one.outcome == "ok"]
+    fast = sum(ratio >= 0.95 for ratio in ratios)
+    page = " ".join((PROJECT / "docs" / "measuring.md").read_text().split())
+    assert f"Of its {len(ratios)} cells {fast} reach 0.95" in page
+    assert f"and {sum(bool(one.warnings) for one in found)} cells are marked as disturbed" in page
 
 
 def test_the_tables_hold_the_known_ratios() -> None:
